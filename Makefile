@@ -1,0 +1,78 @@
+# Every target makes what it needs: `make test` in a fresh clone is enough.
+
+BIN := .venv/bin
+READY := .venv/.ready
+DOCS_READY := .venv/.ready-docs
+
+# What `make serve` passes on, such as ARGS="--store memory:"
+ARGS ?=
+# How long the simulator and the fuzzer look; `make test` takes a small share of the simulator.
+SEEDS ?= 20000
+SEEDS_IN_TEST ?= 2000
+SECONDS_OF_FUZZ ?= 60
+SECONDS_OF_SOAK ?= 30
+
+# The files whose every branch has to be tried by the tests.
+FULLY_COVERED := */holdfast/words.py,*/holdfast/engine/*,*/holdfast/wire/*
+
+.PHONY: help serve test check bench sim fuzz soak docs clean programs
+
+help:
+	@echo "make serve   run the service in the foreground (ARGS=... are its options)"
+	@echo "make test    everything that must be green: check, tests with coverage, a share of the simulator"
+	@echo "make check   lint, format, types, imports, a test file for each source file"
+	@echo "make bench   measure against a bare C server and, where it is installed, Redis"
+	@echo "make sim     the simulator, long (SEEDS=$(SEEDS))"
+	@echo "make fuzz    the codecs under random bytes (SECONDS_OF_FUZZ=$(SECONDS_OF_FUZZ))"
+	@echo "make soak    50 callers on 5 keys of a real server (SECONDS_OF_SOAK=$(SECONDS_OF_SOAK))"
+	@echo "make docs    the pages of docs/ as HTML in build/docs"
+	@echo "make clean   remove what make made"
+
+$(READY): pyproject.toml constraints.txt tools/venv.sh
+	tools/venv.sh dev
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	tools/venv.sh dev docs
+	@touch $@
+
+# The tests and the measurements use a C compiler and, as the README does, nc.
+programs:
+	@tools/need.sh cc nc
+
+serve: $(READY)
+	$(BIN)/holdfast serve $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.mirror
+
+test: programs check
+	@mkdir -p build
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report
+	$(BIN)/coverage report --include='$(FULLY_COVERED)' --fail-under=100
+	$(BIN)/python -m sim --seeds $(SEEDS_IN_TEST)
+
+bench: programs $(READY)
+	$(BIN)/python -m bench.run $(ARGS)
+
+sim: $(READY)
+	$(BIN)/python -m sim --seeds $(SEEDS)
+
+fuzz: $(READY)
+	$(BIN)/python -m fuzz --seconds $(SECONDS_OF_FUZZ)
+
+soak: $(READY)
+	$(BIN)/python -m bench.soak --seconds $(SECONDS_OF_SOAK)
+
+docs: $(DOCS_READY)
+	$(BIN)/sphinx-build -q -b html docs build/docs
+
+clean:
+	rm -rf build dist .venv src/*.egg-info .coverage .hypothesis
+	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

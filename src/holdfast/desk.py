@@ -1,0 +1,234 @@
+"""The desk: sessions, who awaits which answer, the first phase of two, and the way out when the service drains.
+
+Doors hand requests in and get exactly one answer each; stores do the work. No lock rule and no protocol lives here.
+"""
+
+from typing import Protocol
+
+from holdfast.ports import Store
+from holdfast.words import (
+    Answer,
+    Cancel,
+    Claim,
+    Convert,
+    Effect,
+    Ended,
+    Granted,
+    Hangup,
+    Look,
+    Nudged,
+    Reason,
+    Request,
+    Stayed,
+    Ticket,
+    View,
+    Wait,
+    WaitFor,
+)
+
+GRANTED = Answer.GRANTED
+QUEUED = Answer.QUEUED
+
+
+class Face(Protocol):
+    """What a door shows the desk of one caller."""
+
+    def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
+        """Take the one answer to a request; `claim` is set where the answer is about one."""
+
+    def seen(self, views: list[View]) -> None:
+        """Take the answer to a look."""
+
+    def news(self, effect: Effect) -> None:
+        """Take news that no request asked for: nudges, and how a claim of this caller ended."""
+
+
+class Phase:
+    """What is left of a first phase: the ticket, and whether its lease has run out since."""
+
+    __slots__ = ("expired", "ticket")
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.ticket = ticket
+        self.expired = False
+
+
+class Session:
+    """One caller, for as long as it lives."""
+
+    __slots__ = ("awaited", "face", "id", "phases", "request")
+
+    def __init__(self, id_: int, face: Face) -> None:
+        self.id = id_
+        self.face = face
+        self.awaited: Ticket | None = None  # the claim whose grant this caller is blocked on
+        self.request: Request | None = None  # the request that blocked it
+        self.phases: dict[bytes, Phase] | None = None  # by key; made when it first enqueues
+
+
+class Desk:
+    """Takes requests from callers and gives each exactly one answer."""
+
+    def __init__(self, store: Store, *, release_on_disconnect: bool) -> None:
+        self.store = store
+        self.release_on_disconnect = release_on_disconnect
+        self.sessions: dict[int, Session] = {}
+        self.draining = False
+        self._sessions_so_far = 0
+        self._tickets_so_far = 0
+        self._expired: list[tuple[Session, bytes]] = []  # first phases whose lease ran out since the last sweep
+
+    # --- callers come and go ---
+
+    def open(self, face: Face) -> Session:
+        self._sessions_so_far += 1
+        session = Session(self._sessions_so_far, face)
+        self.sessions[session.id] = session
+        return session
+
+    def close(self, session: Session, now: int) -> None:
+        """The caller is gone: nobody is left to answer, and what it waited for goes to others."""
+        if self.sessions.pop(session.id, None) is not None:
+            self.store.submit(Hangup(session.id, keep_held=not self.release_on_disconnect), now)
+
+    def drain(self, now: int) -> None:
+        """Take no more requests, and tell those who are blocked that they wait in vain."""
+        self.draining = True
+        for session in list(self.sessions.values()):
+            ticket = session.awaited
+            if ticket is not None:
+                self._resolve(session, Answer.CLOSED, None)
+                self.store.submit(Cancel(session.id, ticket, quiet=True), now)
+
+    # --- requests in ---
+
+    def submit(self, session: Session, request: Request, now: int) -> None:
+        if self.draining:
+            session.face.answer(request, Answer.DRAINING, None)
+            return
+        request.session = session.id
+        if type(request) is Claim:
+            self._tickets_so_far = request.ticket = self._tickets_so_far + 1
+            if request.tracked and self._is_enqueued(session, request.key):
+                session.face.answer(request, Answer.ALREADY_ENQUEUED, None)
+                return
+        elif type(request) is WaitFor:
+            self._wait_for(session, request, now)
+            return
+        self.store.submit(request, now)
+
+    def _is_enqueued(self, session: Session, key: bytes) -> bool:
+        phase = session.phases.get(key) if session.phases is not None else None
+        return phase is not None and not phase.expired
+
+    def _wait_for(self, session: Session, request: WaitFor, now: int) -> None:
+        phase = session.phases.get(request.key) if session.phases is not None else None
+        if phase is None:
+            session.face.answer(request, Answer.NOT_ENQUEUED, None)
+        elif phase.expired:
+            self._forget(session, request.key, phase.ticket)
+            session.face.answer(request, Answer.LEASE_EXPIRED, None)
+        else:
+            session.request = request
+            self.store.submit(Wait(session.id, phase.ticket, request.patience_ns), now)
+
+    # --- answers and news out ---
+
+    def answer(self, command: Request | Wait, answer: Answer, claim: Claim | None) -> None:
+        """Pass on the answer to a command, unless it is only that the caller has to wait."""
+        session = self.sessions.get(command.session)
+        if session is None:
+            return  # it hung up; the Hangup behind this command ends what it was given
+        if type(command) is Wait:
+            self._answer_wait(session, command, answer, claim)
+        elif type(command) is Claim and (answer is QUEUED or command.tracked):
+            self._answer_claim(session, command, answer)
+        elif answer is Answer.CONVERTING:
+            assert type(command) is Convert
+            session.awaited = command.ticket
+            session.request = command
+        elif type(command) is not Cancel or not command.quiet:
+            session.face.answer(command, answer, claim)
+
+    def _answer_claim(self, session: Session, command: Claim, answer: Answer) -> None:
+        if not command.tracked:
+            session.awaited = command.ticket
+            session.request = command
+            return
+        if answer is GRANTED or answer is QUEUED:
+            if session.phases is None:
+                session.phases = {}
+            session.phases[command.key] = Phase(command.ticket)
+        session.face.answer(command, answer, command)
+
+    def _answer_wait(self, session: Session, command: Wait, answer: Answer, claim: Claim | None) -> None:
+        session.awaited = command.ticket
+        if answer is not QUEUED:
+            self._resolve(session, answer, claim)
+
+    def _resolve(self, session: Session, answer: Answer, claim: Claim | None) -> None:
+        """Answer the request that a caller is blocked on; a first phase is used up by it."""
+        ticket, request = session.awaited, session.request
+        assert ticket is not None
+        assert request is not None
+        session.awaited = session.request = None
+        if type(request) is WaitFor:
+            self._forget(session, request.key, ticket)
+        session.face.answer(request, answer, claim)
+
+    def seen(self, look: Look, views: list[View]) -> None:
+        session = self.sessions.get(look.session)
+        if session is not None:
+            session.face.seen(views)
+
+    def news(self, effects: list[Effect]) -> None:
+        """Tell each caller what happened to its claims."""
+        for effect in effects:
+            claim = effect.claim
+            session = self.sessions.get(claim.session)
+            if session is None:
+                continue
+            if session.awaited == claim.ticket and type(effect) is not Nudged:
+                self._resolve(session, _outcome(effect), claim)
+            elif type(effect) is Ended and claim.tracked:
+                self._phase_ended(session, claim, effect.reason)
+            session.face.news(effect)
+
+    def _phase_ended(self, session: Session, claim: Claim, reason: Reason) -> None:
+        """A claim of a first phase went away before its second phase asked for it."""
+        phase = session.phases.get(claim.key) if session.phases is not None else None
+        if phase is None or phase.ticket != claim.ticket:
+            return  # a later enqueue on the same key stands there now
+        if reason is Reason.EXPIRED:
+            phase.expired = True
+            self._expired.append((session, claim.key))
+        else:
+            self._forget(session, claim.key, claim.ticket)
+
+    def _forget(self, session: Session, key: bytes, ticket: Ticket) -> None:
+        if session.phases is not None and key in session.phases and session.phases[key].ticket == ticket:
+            del session.phases[key]
+
+    # --- time ---
+
+    def sweep(self) -> None:
+        """Hygiene: a first phase that has expired is remembered until here, so that its caller can be told."""
+        for session, key in self._expired:
+            phase = session.phases.get(key) if session.phases is not None else None
+            if phase is not None and phase.expired:
+                self._forget(session, key, phase.ticket)
+        self._expired.clear()
+
+
+# What news of the awaited claim means to the caller who is blocked on it.
+OUTCOMES = {
+    Reason.TIMED_OUT: Answer.TIMED_OUT,
+    Reason.EXPIRED: Answer.LEASE_EXPIRED,
+}
+
+
+def _outcome(effect: Effect) -> Answer:
+    if type(effect) is Granted:
+        return GRANTED
+    assert type(effect) is Ended or type(effect) is Stayed
+    return OUTCOMES.get(effect.reason, Answer.CLOSED)

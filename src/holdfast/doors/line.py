@@ -1,0 +1,324 @@
+"""The line door: one connection of the line protocol, from its first byte to its last.
+
+Framing, order, time limits and back-pressure live here; what a line means is in wire/line.py, what is granted below.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Final, cast
+
+from holdfast.desk import Desk, Session
+from holdfast.observe.logs import get_logger
+from holdfast.ports import Alarm, Clock
+from holdfast.wire import line as wire
+from holdfast.words import FOREVER, SECOND, Answer, Claim, Effect, End, Look, Request, View
+
+AUTH_COOL_DOWN_NS: Final = SECOND // 10
+
+log = get_logger(door="line")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineSettings:
+    """What an operator may decide about this door."""
+
+    read_timeout_ns: int
+    idle_timeout: bool  # whether the read timeout also runs between requests
+    write_timeout_ns: int  # 0: none
+    pending_bytes_max: int
+    lease_default_ns: int
+    auth_token: bytes | None
+
+
+class LineDoor:
+    """Makes the connections of this door and keeps their time."""
+
+    def __init__(self, desk: Desk, clock: Clock, alarm: Alarm, settings: LineSettings) -> None:
+        self.desk = desk
+        self.clock = clock
+        self.settings = settings
+        self.codec = wire.LineCodec(settings.lease_default_ns)
+        self.connections: set[LineConnection] = set()
+        self._alarm = alarm
+        self._wakes: list[tuple[int, int, LineConnection]] = []
+        self._wakes_so_far = 0
+
+    def connect(self, left: Callable[[], None]) -> "LineConnection":
+        """Make a connection; `left` is called once when it is over."""
+        return LineConnection(self, left)
+
+    def close(self) -> None:
+        """Cut whoever is still here."""
+        for connection in list(self.connections):
+            connection.abort()
+
+    def next_deadline(self) -> int:
+        return self._wakes[0][0] if self._wakes else FOREVER
+
+    def tick(self, now: int) -> None:
+        """Close those who took too long."""
+        while self._wakes and self._wakes[0][0] <= now:
+            when, _, connection = heappop(self._wakes)
+            if connection.wake == when:
+                connection.wake = FOREVER
+                connection.tick(now)
+
+    def watch(self, connection: "LineConnection", deadline: int) -> None:
+        """Come back to a connection no later than `deadline`."""
+        connection.wake = deadline
+        self._wakes_so_far += 1
+        heappush(self._wakes, (deadline, self._wakes_so_far, connection))
+        self._alarm(deadline)
+
+
+class LineConnection(asyncio.Protocol):
+    """One caller. Requests are served one after the other; a blocked one holds up those behind it."""
+
+    def __init__(self, door: LineDoor, left: Callable[[], None]) -> None:
+        self._door = door
+        self._desk = door.desk
+        self._decode = door.codec.decode
+        self._left = left
+        self._transport: asyncio.Transport
+        self._session: Session
+        self._rest = b""  # bytes that are not yet a whole frame, or that wait behind a busy one
+        self._out: list[bytes] = []
+        self._busy = False  # a request is with the desk
+        self._pumping = False  # frames are being served right now: answers go out together at the end
+        self._paused = False  # the peer does not read
+        self._closing = False  # nothing that still arrives matters
+        self._draining_line = False  # the rest of an oversize line is being thrown away
+        self._authenticated = door.settings.auth_token is None
+        self._idle_timeout = door.settings.idle_timeout
+        self._read_timeout_ns = door.settings.read_timeout_ns
+        self._partial = 0  # lines of the unfinished frame, the unfinished one included
+        self._deadline = FOREVER  # for the line that is being read
+        self._write_deadline = FOREVER
+        self.wake = FOREVER
+
+    # --- from the transport ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by descent
+        # With no room in the buffer, the first answer that the peer does not take is noticed at once.
+        transport.set_write_buffer_limits(high=0)
+        self._session = self._desk.open(self)
+        self._door.connections.add(self)
+        if self._idle_timeout or not self._authenticated:
+            self._read_by(self._door.clock() + self._read_timeout_ns)
+
+    def data_received(self, data: bytes) -> None:
+        if self._rest:
+            data = self._rest + data
+        self._rest = data
+        if self._draining_line:
+            self._drain_line(data)
+        elif self._busy or self._paused:
+            if len(data) > self._door.settings.pending_bytes_max:
+                self.abort()  # whoever pipelines without end behind a blocked request has no claim to an answer
+        elif not self._closing:
+            self._pump(self._door.clock())
+
+    def eof_received(self) -> None:
+        """A caller that stops talking while blocked is gone, whatever it may still want to read."""
+        if self._busy:
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._deadline = self._write_deadline = FOREVER
+        self._rest = b""
+        self._out.clear()
+        self._door.connections.discard(self)
+        self._desk.close(self._session, self._door.clock())
+        self._left()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+        self._transport.pause_reading()
+        timeout_ns = self._door.settings.write_timeout_ns
+        if timeout_ns:
+            self._write_deadline = self._door.clock() + timeout_ns
+            self._watch(self._write_deadline)
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._write_deadline = FOREVER
+        self._transport.resume_reading()
+        self._carry_on()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._transport.abort()
+
+    def tick(self, now: int) -> None:
+        """Act on what has taken too long, or come back later."""
+        if self._write_deadline <= now:
+            self.abort()
+        elif self._deadline <= now and self._closing:
+            self._transport.close()
+        elif self._deadline <= now and not self._busy:
+            self._refuse(wire.READ_TIMEOUT, now)
+        else:
+            self._watch(min(self._write_deadline, FOREVER if self._busy else self._deadline))
+
+    # --- frames in ---
+
+    def _carry_on(self) -> None:
+        """Go on with what waited behind a busy request or a peer that did not read."""
+        if not (self._busy or self._paused or self._closing or self._pumping):
+            self._pump(self._door.clock())
+
+    def _pump(self, now: int) -> None:
+        """Serve the whole frames that have arrived, as far as nothing blocks, and write all answers at once."""
+        data = self._rest
+        lines = data.split(b"\n")
+        whole = len(lines) - 1
+        small = len(data) <= wire.LINE_BYTES_MAX
+        at = 0
+        self._pumping = True
+        while whole - at >= 3:
+            frame = lines[at : at + 3]
+            at += 3
+            if small or not wire.too_long(frame):
+                self._serve(frame, now)
+            else:
+                self._refuse(wire.LINE_TOO_LONG, now)
+            if self._busy or self._paused or self._closing:
+                break
+        self._pumping = False
+        self._rest = lines[whole] if at == whole else b"\n".join(lines[at:])
+        if not (self._busy or self._closing):
+            if self._rest:
+                self._read_on(lines[at:], at > 0, now)
+            elif self._idle_timeout:
+                self._partial = 0
+                self._read_by(now + self._read_timeout_ns)
+            else:
+                self._partial = 0
+                self._deadline = FOREVER
+        if self._out:
+            self._flush()
+
+    def _read_on(self, partial: list[bytes], served: bool, now: int) -> None:
+        """Judge the frame that has begun: its lines so far must not be too long, nor take too long."""
+        if wire.too_long(partial[:-1]):
+            self._refuse(wire.LINE_TOO_LONG, now)
+            return
+        if wire.too_long(partial):
+            # It is refused when its end has come by, as the peer is still writing; until then it takes no room.
+            self._draining_line = True
+            self._rest = b""
+        if served or len(partial) != self._partial or self._deadline == FOREVER:
+            self._partial = len(partial)
+            self._read_by(now + self._read_timeout_ns)
+
+    def _drain_line(self, data: bytes) -> None:
+        self._rest = b""
+        if b"\n" in data:
+            self._refuse(wire.LINE_TOO_LONG, self._door.clock())
+
+    def _serve(self, frame: list[bytes], now: int) -> None:
+        command, key, arg = frame
+        if arg.endswith(b"\r") or key.endswith(b"\r") or command.endswith(b"\r"):
+            command, key, arg = command.rstrip(b"\r"), key.rstrip(b"\r"), arg.rstrip(b"\r")
+        if not self._authenticated:
+            self._authenticate(wire.trim(arg) if command == b"auth" else b"", now)
+            return
+        try:
+            request = self._decode(command, key, arg)
+        except wire.BadLine as bad:
+            log.debug("bad request", code=bad.code, detail=bad.detail, connection=self._session.id)
+            self._out.append(wire.ERROR)
+            return
+        if type(request) is Claim or type(request) is End:
+            self._busy = True
+            self._desk.submit(self._session, request, now)
+        else:
+            self._serve_other(request, now)
+
+    def _serve_other(self, request: wire.Frame, now: int) -> None:
+        if type(request) is wire.Auth:
+            self._out.append(wire.ERROR)  # also when it has been given before: one token serves the whole connection
+        elif type(request) is wire.Ping:
+            if self._desk.draining:
+                self._say_goodbye(wire.REPLIES[Answer.DRAINING])
+            else:
+                self._out.append(wire.OK)
+        elif type(request) is wire.Stats:
+            self._busy = True
+            self._desk.submit(self._session, Look(), now)
+        else:
+            assert not isinstance(request, wire.Auth | wire.Ping | wire.Stats)
+            self._busy = True
+            self._desk.submit(self._session, request, now)
+
+    def _authenticate(self, token: bytes, now: int) -> None:
+        """Compare in constant time, also a token that was never sent: the time must not tell what was wrong."""
+        expected = self._door.settings.auth_token
+        assert expected is not None
+        if hmac.compare_digest(token, expected):
+            self._authenticated = True
+            self._out.append(wire.OK)
+        else:
+            log.info("authentication failed", connection=self._session.id)
+            self._say_goodbye(wire.AUTH_ERROR, linger_until=now + AUTH_COOL_DOWN_NS)
+
+    # --- answers out ---
+
+    def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
+        self._busy = False
+        self._out.append(wire.reply_to(request, answer, claim))
+        if answer is Answer.DRAINING:
+            self._say_goodbye()
+        elif not self._pumping:
+            self._carry_on()
+            if self._out:
+                self._flush()
+
+    def seen(self, views: list[View]) -> None:
+        self._busy = False
+        self._out.append(wire.stats_line(views, len(self._desk.sessions), self._door.clock()))
+        if not self._pumping:
+            self._carry_on()
+
+    def news(self, effect: Effect) -> None:
+        """This protocol has no way to tell; whoever wants to know asks."""
+
+    def _flush(self) -> None:
+        out = self._out
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        self._transport.write(data)
+
+    def _refuse(self, code: int, now: int) -> None:
+        """Give up on a peer whose framing cannot be trusted any more."""
+        log.debug("connection refused", code=code, connection=self._session.id)
+        if self._authenticated:
+            self._say_goodbye(wire.ERROR)
+        else:
+            self._authenticate(b"", now)
+
+    def _say_goodbye(self, reply: bytes = b"", linger_until: int = 0) -> None:
+        """Send a last reply and close, now or after a cool-down; whatever still arrives is ignored."""
+        self._out.append(reply)
+        self._flush()
+        self._closing = True
+        if linger_until:
+            self._read_by(linger_until)
+        else:
+            self._transport.close()
+
+    # --- time ---
+
+    def _read_by(self, deadline: int) -> None:
+        self._deadline = deadline
+        if deadline < self.wake:
+            self._door.watch(self, deadline)
+
+    def _watch(self, deadline: int) -> None:
+        if deadline < self.wake:
+            self._door.watch(self, deadline)

@@ -1,0 +1,78 @@
+"""Deadlines of one key: what is due, in which order, and when to look again.
+
+The order is the order of the deadlines themselves, however late somebody looks; no clock is read here.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from holdfast.engine import value as block
+from holdfast.engine.convert import fall_back
+from holdfast.engine.resource import Resource, note, remove, turn_of
+from holdfast.engine.serve import FENCE_RETRY_NS, serve
+from holdfast.words import FOREVER, GONE, WAITING, Claim, Effect, Ended, Mint, Reason
+
+# A key with more claims than this keeps an agenda: a heap in which an entry may be too early, never too late. Below
+# it, looking at everybody is cheaper than keeping one.
+CROWD: Final = 32
+
+
+def expire(r: Resource, now: int, mint: Mint, out: list[Effect]) -> None:
+    """Let everything happen whose time has come, in the order of the deadlines, and set `soonest` anew."""
+    if r.stuck:
+        serve(r, now, mint, out)
+    while (c := _next_due(r, now)) is not None:
+        if c.convert_deadline < c.deadline:
+            fall_back(r, c, Reason.TIMED_OUT, out)
+            note(r, c, c.deadline)
+        else:
+            _run_out(r, c, now, out)
+        serve(r, now, mint, out)
+    if r.stuck:
+        r.soonest = min(r.soonest, now + FENCE_RETRY_NS)
+
+
+def _run_out(r: Resource, c: Claim, now: int, out: list[Effect]) -> None:
+    was, mode = c.state, c.mode
+    reason = Reason.TIMED_OUT if was is WAITING else Reason.EXPIRED
+    remove(r, c, reason)
+    block.on_end(r, mode, reason, None)
+    r.touched = now
+    out.append(Ended(c, reason, was))
+
+
+def _next_due(r: Resource, now: int) -> Claim | None:
+    """Find the first claim whose time has come; when there is none, say in `soonest` when to look again."""
+    count = len(r.held) + len(r.waiting or ())
+    if count > CROWD:
+        return _next_on_agenda(r, count, now)
+    r.agenda = None
+    first = min((turn_of(c) for c in _everybody(r)), default=None)
+    if first is not None and first[0] <= now:
+        return first[3]
+    r.soonest = first[0] if first is not None else FOREVER
+    return None
+
+
+def _next_on_agenda(r: Resource, count: int, now: int) -> Claim | None:
+    agenda = r.agenda
+    if agenda is None:
+        agenda = r.agenda = [turn for c in _everybody(r) if (turn := turn_of(c))[0] < FOREVER]
+        heapify(agenda)
+    while agenda and agenda[0][0] <= now:
+        entry = heappop(agenda)
+        c = entry[3]
+        turn = turn_of(c)
+        if c.state is not GONE and turn == entry:
+            return c
+        if c.state is not GONE and turn[0] < FOREVER:
+            heappush(agenda, turn)
+    r.soonest = agenda[0][0] if agenda else FOREVER
+    return None
+
+
+def _everybody(r: Resource) -> list[Claim]:
+    everybody = list(r.held.values())
+    if r.waiting is not None:
+        everybody.extend(r.waiting.values())
+    return everybody

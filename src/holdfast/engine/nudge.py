@@ -1,0 +1,43 @@
+"""Nudges: telling a holder that somebody waits for what it holds.
+
+A nudge is advice (S31): nothing here changes who holds what, and holders that do not listen cost nothing.
+"""
+
+from holdfast.engine.resource import Resource
+from holdfast.words import BIT, CLASH, Claim, Effect, Mode, Nudged, covers
+
+ALL_MODES = tuple(Mode)
+
+
+def nudge_holders(r: Resource, want: Mode, out: list[Effect], asker: Claim | None = None) -> None:
+    """Tell each holder that keeps `want` out, unless it has heard as much before (S26, S27)."""
+    if not r.listeners:
+        return
+    for holder in r.held.values():
+        if holder.listens and holder is not asker and CLASH[holder.mode] & BIT[want]:
+            _signal(holder, want, out)
+
+
+def nudge_for_all(r: Resource, out: list[Effect]) -> None:
+    """After a pass that left requests blocked, tell the new holders (S28)."""
+    if not r.listeners or r.wanted is None:
+        return
+    for want in ALL_MODES:
+        if r.wanted[want]:
+            # A claim that converts does not stand in its own way; whoever else it waits for hears of it.
+            asker = _only_asker(r, want)
+            nudge_holders(r, want, out, asker)
+
+
+def _only_asker(r: Resource, want: Mode) -> Claim | None:
+    assert r.wanted is not None
+    if r.wanted[want] != 1 or r.converting is None:
+        return None
+    return next((c for c in r.converting.values() if c.want is want), None)
+
+
+def _signal(holder: Claim, want: Mode, out: list[Effect]) -> None:
+    heard = any(holder.nudged & BIT[mode] and covers(mode, want) for mode in ALL_MODES)
+    if not heard:
+        holder.nudged |= BIT[want]
+        out.append(Nudged(holder, want))

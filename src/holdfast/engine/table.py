@@ -1,0 +1,229 @@
+"""The table of keys: finds the resource of a command, applies the transition, keeps track of sessions and time.
+
+It owns all timed work of the engine: `tick(now)` does it, `next_deadline()` says when to call again. No clock here.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from holdfast.engine import claim as moves
+from holdfast.engine import convert as conversions
+from holdfast.engine import value as block
+from holdfast.engine.deadline import expire
+from holdfast.engine.resource import Resource, remove
+from holdfast.engine.serve import serve
+from holdfast.words import (
+    CONVERTING,
+    FOREVER,
+    WAITING,
+    Answer,
+    Cancel,
+    Claim,
+    Convert,
+    Effect,
+    End,
+    Ended,
+    Hangup,
+    Mint,
+    Reason,
+    Renew,
+    Ticket,
+    Wait,
+)
+
+# How many idle keys one sweep may drop, so that a million of them do not stop the service for a second.
+SWEEP_MAX: Final = 10_000
+
+
+class Table:
+    """Every key that anybody has asked for lately."""
+
+    __slots__ = ("_idle", "_n", "_wakes", "idle_max_ns", "keys_max", "mint", "resources", "sessions", "soonest", "waiters_max")
+
+    def __init__(self, mint: Mint, keys_max: int, waiters_max: int, idle_max_ns: int) -> None:
+        self.mint = mint
+        self.keys_max = keys_max
+        self.waiters_max = waiters_max  # for each key; 0 is no limit
+        self.idle_max_ns = idle_max_ns
+        self.resources: dict[bytes, Resource] = {}
+        self.sessions: dict[int, dict[Ticket, Claim]] = {}
+        self._wakes: list[tuple[int, int, Resource]] = []
+        self._idle: list[tuple[int, int, Resource]] = []
+        self._n = 0  # breaks ties in the heaps by age
+        self.soonest = FOREVER  # no wake is earlier
+
+    # --- commands: each answers by value and tells others through `out` ---
+
+    def enqueue(self, c: Claim, now: int, out: list[Effect]) -> Answer:
+        book = self.sessions.get(c.session)
+        if book is None:
+            book = self.sessions[c.session] = {}
+        assert c.ticket not in book
+        r = self.resources.get(c.key)
+        if r is None:
+            if len(self.resources) >= self.keys_max:
+                return Answer.TOO_MANY_KEYS
+            r = self._add(c, now)
+        elif r.soonest <= now:
+            expire(r, now, self.mint, out)
+        answer = moves.enqueue(r, c, now, self.mint, self.waiters_max, out)
+        if answer <= Answer.QUEUED:
+            book[c.ticket] = c
+            c.book = book
+        if r.soonest < r.wake:
+            self._arm(r)
+        return answer
+
+    def wait(self, how: Wait, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
+        c = self.find(how.session, how.ticket)
+        if c is None:
+            return Answer.NOT_ENQUEUED, None
+        r = self._fresh(c.key, now, out)
+        if c.book is None:
+            self._settle(r)
+            return Answer.LEASE_EXPIRED if c.reason is Reason.EXPIRED else Answer.NOT_ENQUEUED, None
+        answer = moves.wait(r, c, how.patience_ns, now, self.mint, out)
+        self._settle(r)
+        return answer, c
+
+    def renew(self, how: Renew, now: int, out: list[Effect]) -> Answer:
+        r = self.resources.get(how.key)
+        if r is None:
+            return Answer.NOT_HELD
+        if r.soonest <= now:
+            expire(r, now, self.mint, out)
+        answer = moves.renew(r, how.token, how.lease_ns, now)
+        self._settle(r)
+        return answer
+
+    def end(self, how: End, now: int, out: list[Effect]) -> Answer:
+        r = self.resources.get(how.key)
+        if r is None:
+            return Answer.NOT_HELD
+        if r.soonest <= now:
+            expire(r, now, self.mint, out)
+        answer = moves.end(r, how.token, how.reason, now, self.mint, out, how.value)
+        if r.soonest < r.wake:
+            self._arm(r)
+        return answer
+
+    def convert(self, how: Convert, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
+        c = self.find(how.session, how.ticket)
+        if c is None:
+            return Answer.NOT_HELD, None
+        r = self._fresh(c.key, now, out)
+        if c.book is None or c.state is WAITING:
+            self._settle(r)
+            return Answer.NOT_HELD, None
+        answer = conversions.convert(r, c, how, now, self.mint, out)
+        self._settle(r)
+        return answer, c
+
+    def cancel(self, how: Cancel, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
+        c = self.find(how.session, how.ticket)
+        if c is None:
+            return Answer.NOT_HELD, None
+        r = self._fresh(c.key, now, out)
+        answer = Answer.NOT_HELD
+        if c.book is not None:
+            answer = conversions.cancel(r, c, now, self.mint, out)
+        self._settle(r)
+        return answer, c
+
+    def hangup(self, how: Hangup, now: int, out: list[Effect]) -> None:
+        """End all that a session has: first what waits, so that nothing is handed to the dead, then what is held."""
+        book = self.sessions.pop(how.session, None)
+        if not book:
+            return
+        touched: dict[bytes, Resource] = {}
+        for c in list(book.values()):
+            if c.state is WAITING:
+                self._lapse(c, now, touched, out)
+            elif c.state is CONVERTING:
+                r = touched[c.key] = self.resources[c.key]
+                conversions.fall_back(r, c, Reason.LAPSED, out)
+        if how.keep_held:
+            for c in book.values():
+                c.book = None  # held until their leases end, and nobody's any more
+        else:
+            for c in list(book.values()):
+                self._lapse(c, now, touched, out)
+        for r in touched.values():
+            serve(r, now, self.mint, out)
+            self._settle(r)
+
+    def _lapse(self, c: Claim, now: int, touched: dict[bytes, Resource], out: list[Effect]) -> None:
+        r = touched[c.key] = self.resources[c.key]
+        r.touched = now
+        was, mode = c.state, c.mode
+        remove(r, c, Reason.LAPSED)
+        block.on_end(r, mode, Reason.LAPSED, None)
+        out.append(Ended(c, Reason.LAPSED, was))
+
+    def find(self, session: int, ticket: Ticket) -> Claim | None:
+        book = self.sessions.get(session)
+        return book.get(ticket) if book is not None else None
+
+    # --- time ---
+
+    def next_deadline(self) -> int:
+        """Say when `tick` has to come next; FOREVER when nothing is timed."""
+        return self._wakes[0][0] if self._wakes else FOREVER
+
+    def tick(self, now: int, out: list[Effect]) -> None:
+        """Do all timed work that is due."""
+        wakes = self._wakes
+        while wakes and wakes[0][0] <= now:
+            when, _, r = heappop(wakes)
+            if r.wake != when:
+                continue  # an earlier entry has taken its place
+            r.wake = FOREVER
+            expire(r, now, self.mint, out)
+            self._settle(r)
+        self.soonest = self.next_deadline()
+
+    def sweep(self, now: int) -> int:
+        """Forget keys that nobody has used for longer than `idle_max_ns`; say how many."""
+        dropped = 0
+        idle = self._idle
+        while idle and idle[0][0] < now and dropped < SWEEP_MAX:
+            _, n, r = heappop(idle)
+            busy = bool(r.held) or r.waiting is not None
+            due = (now if busy else r.touched) + self.idle_max_ns
+            if busy or due >= now:
+                heappush(idle, (due, n, r))
+                if busy and not self.idle_max_ns:
+                    break
+                continue
+            del self.resources[r.key]
+            dropped += 1
+        return dropped
+
+    def _add(self, c: Claim, now: int) -> Resource:
+        r = self.resources[c.key] = Resource(c.key, c.limit)
+        self._n += 1
+        heappush(self._idle, (now + self.idle_max_ns, self._n, r))
+        return r
+
+    def _fresh(self, key: bytes, now: int, out: list[Effect]) -> Resource:
+        r = self.resources[key]
+        if r.soonest <= now:
+            expire(r, now, self.mint, out)
+        return r
+
+    def _settle(self, r: Resource) -> None:
+        if r.soonest < r.wake:
+            self._arm(r)
+
+    def _arm(self, r: Resource) -> None:
+        self._n += 1
+        r.wake = r.soonest
+        if r.wake < self.soonest:
+            self.soonest = r.wake
+        heappush(self._wakes, (r.wake, self._n, r))
+        if len(self._wakes) > 2 * len(self.resources) + 1000:
+            self._wakes = [(other.wake, n, other) for n, other in enumerate(self._live()) if other.wake < FOREVER]
+            heapify(self._wakes)
+
+    def _live(self) -> list[Resource]:
+        return list(self.resources.values())

@@ -1,0 +1,234 @@
+"""The running server: builds the parts from a Config, keeps their time with one timer, and shuts down in order.
+
+Everything below is handed its clock, dice and sockets from here; no request passes through this file.
+"""
+
+import asyncio
+import contextlib
+import signal
+import ssl
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+from holdfast import __version__
+from holdfast.config import Config, cautions, parse_store, split_address
+from holdfast.desk import Desk
+from holdfast.doors.line import LineConnection, LineDoor, LineSettings
+from holdfast.doors.listener import Gate, Left, Listener, bind
+from holdfast.errors import ConfigError
+from holdfast.observe.logs import configure, get_logger
+from holdfast.ports import Clock
+from holdfast.stores.fence import Fences, Mint
+from holdfast.stores.journal import Journal
+from holdfast.stores.memory import MemoryStore
+from holdfast.system import SystemClock, SystemDice
+from holdfast.words import FOREVER, SECOND
+
+MILLISECOND = 1_000_000
+
+EXIT_OK = 0
+EXIT_BUG = 70
+
+# The event loop cannot sleep longer than this in one go; it just wakes up and looks again.
+SLEEP_NS_MAX = 3600 * SECOND
+
+log = get_logger(part="server")
+
+
+def run(config: Config) -> int:
+    """Serve until a signal says stop; answer the exit code."""
+    configure(config.log_level, config.log_format, sys.stderr)
+    for caution in cautions(config):
+        log.warning("caution", detail=caution)
+    loop_module = fastest_loop()
+    runner = asyncio.Runner(loop_factory=loop_module.new_event_loop)
+    with runner:
+        return runner.run(Server(config, SystemClock()).serve(loop_module.__name__))
+
+
+def fastest_loop() -> ModuleType:
+    """uvloop where it is installed, asyncio's own loop otherwise."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio
+    return uvloop
+
+
+class Server:
+    """The parts of one server, and its one timer."""
+
+    def __init__(self, config: Config, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._journal: Journal | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = FOREVER
+        self._exit_code = EXIT_OK
+        self._store = MemoryStore(
+            self._make_mint(),
+            self._alarm,
+            keys_max=config.keys_max,
+            waiters_max=config.waiters_max,
+            idle_max_ns=config.gc_idle_max_ns,
+        )
+        self._desk = Desk(self._store, release_on_disconnect=config.release_on_disconnect)
+        self._store.sink = self._desk
+        self._line = LineDoor(self._desk, clock, self._alarm, line_settings(config))
+        self._gate = Gate(config.connections_max, config.connections_per_address_max)
+
+    def _make_mint(self) -> Mint:
+        path = parse_store(self._config.store).fence_file
+        if path is None:
+            return Mint(Fences(self._clock()), SystemDice())
+        self._journal = Journal.open(path, self._clock())
+        fences = Fences(self._journal.floor, self._journal.ceiling, self._journal.extend)
+        return Mint(fences, SystemDice())
+
+    # --- life ---
+
+    async def serve(self, loop_name: str) -> int:
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._stopping = asyncio.Event()
+        self._somebody_left = asyncio.Event()
+        loop.set_exception_handler(self._on_bug)
+        try:
+            listeners = self._open()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+            log.info("serving", version=__version__, store=self._config.store, line=self._config.line, loop=loop_name)
+            chores = [
+                loop.create_task(self._every(self._config.sweep_interval_ns, self._desk.sweep)),
+                loop.create_task(self._every(self._config.gc_interval_ns, self._sweep_store)),
+            ]
+            await self._stopping.wait()
+            for listener in listeners:
+                listener.close()
+            for chore in chores:
+                chore.cancel()
+            await self._drain()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._store.close()
+            if self._journal is not None:
+                self._journal.close()
+        log.info("stopped", exit_code=self._exit_code)
+        return self._exit_code
+
+    def _open(self) -> list[Listener]:
+        if self._config.line == "off":
+            return []
+        tls = tls_context(self._config)
+        host, port = split_address(self._config.line)
+        try:
+            sockets = bind(host, port)
+        except OSError as error:
+            raise ConfigError(f"line: cannot listen on {self._config.line}: {error.strerror or error}") from error
+        return [
+            Listener(
+                sock,
+                self._connect,
+                self._gate,
+                tls=tls,
+                handshake_timeout_s=self._config.line_read_timeout_ns / SECOND,
+                broken=self._on_broken_listener,
+            )
+            for sock in sockets
+        ]
+
+    def _connect(self, left: Left) -> LineConnection:
+        def gone() -> None:
+            left()
+            self._somebody_left.set()
+
+        return self._line.connect(gone)
+
+    def _stop(self, signal_name: str) -> None:
+        log.info("stopping", signal=signal_name, connections=self._gate.inside)
+        self._stopping.set()
+
+    async def _drain(self) -> None:
+        """Let those inside finish: whoever asks again is sent away, whoever lingers too long is cut."""
+        self._desk.drain(self._clock())
+        limit_ns = self._config.shutdown_timeout_ns
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_ns / SECOND if limit_ns else None):
+                while self._line.connections:
+                    self._somebody_left.clear()
+                    await self._somebody_left.wait()
+        self._line.close()
+
+    def _on_broken_listener(self, error: OSError) -> None:
+        log.error("listener broken", error=str(error))
+        self._exit_code = 1
+        self._stopping.set()
+
+    def _on_bug(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """A failed assertion means that the state cannot be trusted: stop, and leave the evidence in the log."""
+        error = context.get("exception")
+        known = error if isinstance(error, BaseException) else None
+        log.error("bug", detail=context.get("message"), exc_info=known)
+        if isinstance(error, AssertionError):
+            self._exit_code = EXIT_BUG
+            self._stopping.set()
+
+    # --- time ---
+
+    def _alarm(self, when: int) -> None:
+        """Have `_tick` called no later than `when`."""
+        if when >= self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        delay_ns = min(max(when - self._clock(), 0), SLEEP_NS_MAX)
+        # Event loops count whole milliseconds: waking up before the time would only mean waking up twice.
+        delay_ms = -(-delay_ns // MILLISECOND)
+        self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_at = FOREVER
+        now = self._clock()
+        self._store.tick(now)
+        self._line.tick(now)
+        self._alarm(min(self._store.next_deadline(), self._line.next_deadline()))
+
+    async def _every(self, interval_ns: int, chore: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(interval_ns / SECOND)
+            chore()
+
+    def _sweep_store(self) -> None:
+        self._store.sweep(self._clock())
+
+
+def line_settings(config: Config) -> LineSettings:
+    token = config.auth_token
+    return LineSettings(
+        read_timeout_ns=config.line_read_timeout_ns,
+        idle_timeout=config.line_idle_timeout,
+        write_timeout_ns=config.line_write_timeout_ns,
+        pending_bytes_max=config.line_pending_bytes_max,
+        lease_default_ns=config.lease_default_ns,
+        auth_token=None if token is None else token.encode("utf-8", "surrogateescape"),
+    )
+
+
+def tls_context(config: Config) -> ssl.SSLContext | None:
+    """Make the TLS side of the doors, or None; raises ConfigError when a file does not do."""
+    if config.tls_cert is None or config.tls_key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+        if config.tls_client_ca is not None:
+            context.load_verify_locations(config.tls_client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"TLS: {config.tls_cert}, {config.tls_key}, {config.tls_client_ca}: {error}") from error
+    return context

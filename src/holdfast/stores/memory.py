@@ -1,0 +1,119 @@
+"""The memory store: live objects in this process, answers before `submit` returns.
+
+What a command means is the engine's business; here it is only handed over. Nothing survives a restart but the fences.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.engine.table import Table
+from holdfast.ports import Alarm, Sink
+from holdfast.words import (
+    FOREVER,
+    Cancel,
+    Claim,
+    Command,
+    Convert,
+    Effect,
+    End,
+    Hangup,
+    Holder,
+    Look,
+    Mint,
+    Renew,
+    View,
+    Wait,
+)
+
+
+class MemoryStore:
+    """Applies each command at once to the table in memory."""
+
+    def __init__(self, mint: Mint, alarm: Alarm, *, keys_max: int, waiters_max: int, idle_max_ns: int) -> None:
+        self.table = Table(mint, keys_max, waiters_max, idle_max_ns)
+        self.sink: Sink
+        self._alarm = alarm
+        self._alarm_at = FOREVER
+        self._verbs: dict[type, Callable[[Any, int], None]] = {
+            Claim: self._enqueue,
+            End: self._end,
+            Renew: self._renew,
+            Wait: self._wait,
+            Convert: self._convert,
+            Cancel: self._cancel,
+            Hangup: self._hangup,
+            Look: self._look,
+        }
+
+    def submit(self, command: Command, now: int) -> None:
+        self._verbs[type(command)](command, now)
+        if self.table.soonest < self._alarm_at:
+            self._alarm_at = self.table.soonest
+            self._alarm(self._alarm_at)
+
+    def _enqueue(self, claim: Claim, now: int) -> None:
+        out: list[Effect] = []
+        answer = self.table.enqueue(claim, now, out)
+        self.sink.answer(claim, answer, claim)
+        if out:
+            self.sink.news(out)
+
+    def _end(self, end: End, now: int) -> None:
+        out: list[Effect] = []
+        answer = self.table.end(end, now, out)
+        self.sink.answer(end, answer, None)
+        if out:
+            self.sink.news(out)
+
+    def _renew(self, renew: Renew, now: int) -> None:
+        out: list[Effect] = []
+        answer = self.table.renew(renew, now, out)
+        self.sink.answer(renew, answer, None)
+        self.sink.news(out)
+
+    def _wait(self, wait: Wait, now: int) -> None:
+        out: list[Effect] = []
+        answer, claim = self.table.wait(wait, now, out)
+        self.sink.answer(wait, answer, claim)
+        self.sink.news(out)
+
+    def _convert(self, convert: Convert, now: int) -> None:
+        out: list[Effect] = []
+        answer, claim = self.table.convert(convert, now, out)
+        self.sink.answer(convert, answer, claim)
+        self.sink.news(out)
+
+    def _cancel(self, cancel: Cancel, now: int) -> None:
+        out: list[Effect] = []
+        answer, claim = self.table.cancel(cancel, now, out)
+        self.sink.answer(cancel, answer, claim)
+        self.sink.news(out)
+
+    def _hangup(self, hangup: Hangup, now: int) -> None:
+        out: list[Effect] = []
+        self.table.hangup(hangup, now, out)
+        self.sink.news(out)
+
+    def _look(self, look: Look, now: int) -> None:
+        views = [
+            View(r.key, r.limit, [Holder(c) for c in r.held.values()], len(r.waiting or ()), r.touched)
+            for r in self.table.resources.values()
+            if r.key.startswith(look.prefix)
+        ]
+        self.sink.seen(look, views)
+
+    def tick(self, now: int) -> None:
+        out: list[Effect] = []
+        self.table.tick(now, out)
+        self._alarm_at = self.table.soonest
+        if out:
+            self.sink.news(out)
+
+    def sweep(self, now: int) -> None:
+        self.table.sweep(now)
+
+    def next_deadline(self) -> int:
+        return self.table.next_deadline()
+
+    def close(self) -> None:
+        """Nothing to keep."""

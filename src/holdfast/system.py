@@ -1,0 +1,28 @@
+"""The machine's own clock and dice: the only places where real time and real chance enter.
+
+Everything else is handed one of these, or a fake.
+"""
+
+import os
+import time
+
+
+class SystemClock:
+    """The wall clock as it was at the start, carried on by the monotonic clock, so that it never steps."""
+
+    __slots__ = ("_offset",)
+
+    def __init__(self) -> None:
+        self._offset = time.time_ns() - time.monotonic_ns()
+
+    def __call__(self) -> int:
+        return time.monotonic_ns() + self._offset
+
+
+class SystemDice:
+    """The kernel's random bytes."""
+
+    __slots__ = ()
+
+    def roll(self, count: int) -> bytes:
+        return os.urandom(count)

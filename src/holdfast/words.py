@@ -1,0 +1,381 @@
+"""The vocabulary of Holdfast: modes, states, reasons, answers, commands and effects, one word for each thing.
+
+Imports nothing of ours. No rule about who may hold what lives here, except the table of modes that clash.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final, final
+
+SECOND: Final = 1_000_000_000
+
+# Later than any deadline: some 292 years after the epoch of whichever clock is used.
+FOREVER: Final = 1 << 63
+
+# The limit of a resource that counts no units: a plain lock, where the modes alone decide.
+UNLIMITED: Final = 1 << 62
+
+KEY_BYTES_MAX: Final = 1024
+VALUE_BYTES_MAX: Final = 64
+
+
+class Mode(IntEnum):
+    """What a claim allows its holder, and whom it keeps out."""
+
+    NL = 0
+    CR = 1
+    CW = 2
+    PR = 3
+    PW = 4
+    EX = 5
+
+
+class State(IntEnum):
+    """Where a claim is in its life."""
+
+    ASKED = 0
+    WAITING = 1
+    HELD = 2
+    CONVERTING = 3
+    GONE = 4
+
+
+class Reason(IntEnum):
+    """Why a claim went away."""
+
+    RELEASED = 1  # its holder gave it back
+    CANCELLED = 2  # it waited, and its caller withdrew it
+    EXPIRED = 3  # it was held, and its lease ran out
+    TIMED_OUT = 4  # it waited, and its patience ran out
+    LAPSED = 5  # its session ended
+    BROKEN = 6  # an operator took it away
+
+
+class Answer(IntEnum):
+    """What a command came to. Every command gets exactly one, now or later."""
+
+    GRANTED = 1
+    QUEUED = 2
+    BUSY = 3
+    TIMED_OUT = 4
+    RENEWED = 5
+    ENDED = 6
+    NOT_HELD = 7
+    NOT_ENQUEUED = 8
+    ALREADY_ENQUEUED = 9
+    LEASE_EXPIRED = 10
+    CONVERTING = 11
+    WOULD_DEADLOCK = 12
+    LIMIT_MISMATCH = 13
+    TOO_MANY_KEYS = 14
+    TOO_MANY_WAITERS = 15
+    NO_FENCE = 16
+    DRAINING = 17
+    CLOSED = 18
+    CANCELLED = 19
+
+
+# The members again as plain names: looking one up on its class costs more than some whole transitions.
+NL: Final = Mode.NL
+CR: Final = Mode.CR
+CW: Final = Mode.CW
+PR: Final = Mode.PR
+PW: Final = Mode.PW
+EX: Final = Mode.EX
+
+ASKED: Final = State.ASKED
+WAITING: Final = State.WAITING
+HELD: Final = State.HELD
+CONVERTING: Final = State.CONVERTING
+GONE: Final = State.GONE
+
+# BIT[mode] marks a mode in a mask; CLASH[mode] is the mask of the modes that it cannot live with (the classic matrix,
+# which is symmetric).
+BIT: Final = (1, 2, 4, 8, 16, 32)
+CLASH: Final = (
+    0,  # NL lives with everything
+    BIT[EX],
+    BIT[PR] | BIT[PW] | BIT[EX],
+    BIT[CW] | BIT[PW] | BIT[EX],
+    BIT[CW] | BIT[PR] | BIT[PW] | BIT[EX],
+    BIT[CR] | BIT[CW] | BIT[PR] | BIT[PW] | BIT[EX],
+)
+
+
+def covers(strong: int, weak: int) -> bool:
+    """Say whether `strong` keeps out everything that `weak` keeps out: a partial order, PR and CW are apart."""
+    return CLASH[weak] & ~CLASH[strong] == 0
+
+
+# BESIDE[want] is the strongest mode that a holder may go down to so that `want` fits beside it.
+BESIDE: Final = (EX, PW, CW, PR, CR, NL)
+
+# A ticket is the caller's own name for a claim: our doors count, native clients send bytes of their own.
+Ticket = int | bytes
+
+# What a store hands to the engine so that it can mark a grant: the key's last fence goes in, a higher one and a
+# fresh secret come out. It raises FenceUnavailable when no safe fence can be had.
+Mint = Callable[[int], tuple[int, bytes]]
+
+# A secret is 48 hex digits: 16 of the fence that the claim was first granted with, then 128 random bits. The token,
+# which is what the line protocol shows and takes as proof, is the first 32 of them.
+SECRET_BYTES: Final = 48
+TOKEN_BYTES: Final = 32
+
+
+@final
+class Claim:
+    """One request on one key, for its whole life. As a command it asks to be enqueued."""
+
+    __slots__ = (
+        "book",
+        "convert_deadline",
+        "deadline",
+        "fence",
+        "key",
+        "lease_ns",
+        "limit",
+        "listens",
+        "mode",
+        "nudged",
+        "order",
+        "patience_ns",
+        "queue",
+        "reason",
+        "secret",
+        "session",
+        "state",
+        "ticket",
+        "token",
+        "tracked",
+        "units",
+        "want",
+    )
+
+    def __init__(
+        self,
+        key: bytes,
+        want: Mode,
+        units: int,
+        limit: int,
+        lease_ns: int,
+        patience_ns: int,
+        queue: bool = True,
+        tracked: bool = False,
+        listens: bool = False,
+    ) -> None:
+        self.key = key
+        self.want = want
+        self.units = units
+        self.limit = limit
+        self.lease_ns = lease_ns  # FOREVER: held until it is ended
+        self.patience_ns = patience_ns  # FOREVER: waits until it is granted or ended; 0: not at all
+        self.queue = queue  # False: a try; granted now, or busy and no claim
+        self.tracked = tracked  # its session wants to hear how it ends (the first phase of two)
+        self.listens = listens  # its session wants nudges
+        self.session = 0
+        self.ticket: Ticket = 0
+        self.state = ASKED
+        self.mode = NL  # the granted mode; it alone counts against others, also while converting
+        self.order = 0  # arrival number within its key
+        self.deadline = FOREVER  # the end of the lease while held, of patience while waiting
+        self.convert_deadline = FOREVER
+        self.fence = 0
+        self.secret = b""
+        self.token = b""
+        self.nudged = 0  # mask of the modes already signalled since the last grant
+        self.reason: Reason | None = None
+        self.book: dict[Ticket, Claim] | None = None  # its session's claims, wherever they are indexed
+
+    def __repr__(self) -> str:
+        return (
+            f"<Claim {self.key!r} {self.session}/{self.ticket!r} {self.state.name} "
+            f"mode={self.mode.name} want={self.want.name} fence={self.fence}>"
+        )
+
+
+@final
+class Wait:
+    """Wait for a claim that was enqueued earlier; `patience_ns` 0 only looks."""
+
+    __slots__ = ("patience_ns", "session", "ticket")
+
+    def __init__(self, session: int, ticket: Ticket, patience_ns: int) -> None:
+        self.session = session
+        self.ticket = ticket
+        self.patience_ns = patience_ns
+
+
+@final
+class WaitFor:
+    """Wait for what this session enqueued on the key: the second phase of two, where no ticket is known."""
+
+    __slots__ = ("key", "patience_ns", "session")
+
+    def __init__(self, key: bytes, patience_ns: int) -> None:
+        self.session = 0
+        self.key = key
+        self.patience_ns = patience_ns
+
+
+@final
+class Renew:
+    """Start the lease of a held claim again, now."""
+
+    __slots__ = ("key", "lease_ns", "session", "token")
+
+    def __init__(self, key: bytes, token: bytes, lease_ns: int) -> None:
+        self.session = 0  # who asks, which need not be who holds
+        self.key = key
+        self.token = token
+        self.lease_ns = lease_ns
+
+
+@final
+class Convert:
+    """Change the mode of a held claim, or queue for it."""
+
+    __slots__ = ("patience_ns", "queue", "session", "ticket", "value", "want")
+
+    def __init__(
+        self,
+        session: int,
+        ticket: Ticket,
+        want: Mode,
+        patience_ns: int = FOREVER,
+        queue: bool = True,
+        value: bytes | None = None,
+    ) -> None:
+        self.session = session
+        self.ticket = ticket
+        self.want = want
+        self.patience_ns = patience_ns
+        self.queue = queue
+        self.value = value  # what to leave in the value block, where the old mode may write it
+
+
+@final
+class End:
+    """Give back what is held, proved by its token."""
+
+    __slots__ = ("key", "reason", "session", "token", "value")
+
+    def __init__(self, key: bytes, token: bytes, reason: Reason = Reason.RELEASED, value: bytes | None = None) -> None:
+        self.session = 0  # who asks, which need not be who holds
+        self.key = key
+        self.token = token
+        self.reason = reason
+        self.value = value
+
+
+@final
+class Cancel:
+    """Withdraw a claim by its ticket: a waiter goes, a conversion stops, what is held stays held."""
+
+    __slots__ = ("quiet", "session", "ticket")
+
+    def __init__(self, session: int, ticket: Ticket, quiet: bool = False) -> None:
+        self.session = session
+        self.ticket = ticket
+        self.quiet = quiet  # nobody awaits the answer
+
+
+@final
+class Hangup:
+    """A session is over: its waiters go, and what it holds too unless `keep_held`."""
+
+    __slots__ = ("keep_held", "session")
+
+    def __init__(self, session: int, keep_held: bool = False) -> None:
+        self.session = session
+        self.keep_held = keep_held
+
+
+@final
+class Look:
+    """Show what is known of the keys that start with `prefix`; changes nothing."""
+
+    __slots__ = ("prefix", "session")
+
+    def __init__(self, prefix: bytes = b"") -> None:
+        self.prefix = prefix
+        self.session = 0
+
+
+class Holder:
+    """What a look tells of one holder."""
+
+    __slots__ = ("deadline", "fence", "mode", "session", "units")
+
+    def __init__(self, c: Claim) -> None:
+        self.session = c.session
+        self.mode = c.mode
+        self.units = c.units
+        self.fence = c.fence
+        self.deadline = c.deadline
+
+
+class View:
+    """What a look tells of one key."""
+
+    __slots__ = ("holders", "key", "limit", "touched", "waiters")
+
+    def __init__(self, key: bytes, limit: int, holders: list[Holder], waiters: int, touched: int) -> None:
+        self.key = key
+        self.limit = limit
+        self.holders = holders
+        self.waiters = waiters
+        self.touched = touched
+
+
+Command = Claim | Wait | Renew | Convert | End | Cancel | Hangup | Look
+
+# What a door may hand to the desk.
+Request = Claim | WaitFor | Renew | Convert | End | Cancel | Look
+
+
+@final
+class Granted:
+    """News: a claim that waited, or a conversion that waited, has been granted."""
+
+    __slots__ = ("claim",)
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+
+
+@final
+class Ended:
+    """News: a claim is gone, and its own session did not ask for it."""
+
+    __slots__ = ("claim", "reason", "was")
+
+    def __init__(self, claim: Claim, reason: Reason, was: State) -> None:
+        self.claim = claim
+        self.reason = reason
+        self.was = was  # what it was doing when it ended
+
+
+@final
+class Stayed:
+    """News: a conversion that waited is over without a grant; the claim holds its old mode."""
+
+    __slots__ = ("claim", "reason")
+
+    def __init__(self, claim: Claim, reason: Reason) -> None:
+        self.claim = claim
+        self.reason = reason
+
+
+@final
+class Nudged:
+    """News: somebody waits for `want`, which clashes with what this claim holds."""
+
+    __slots__ = ("claim", "want")
+
+    def __init__(self, claim: Claim, want: Mode) -> None:
+        self.claim = claim
+        self.want = want
+
+
+Effect = Granted | Ended | Stayed | Nudged

@@ -1,0 +1,1 @@
+"""House rules that a test keeps instead of a reviewer."""

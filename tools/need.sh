@@ -1,0 +1,31 @@
+#!/bin/sh
+# Make sure that the programs named are here: install the missing ones where we may, else say exactly what to install.
+# usage: tools/need.sh PROGRAM...      (each one is named here with the Debian package that brings it)
+set -eu
+
+package_of() {
+    case "$1" in
+        cc) echo "gcc libc6-dev" ;;
+        nc) echo "netcat-openbsd" ;;
+        *) echo "$1" ;;
+    esac
+}
+
+missing=""
+packages=""
+for program in "$@"; do
+    if ! command -v "$program" >/dev/null 2>&1; then
+        missing="$missing $program"
+        packages="$packages $(package_of "$program")"
+    fi
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    apt-get update -qq
+    # shellcheck disable=SC2086  # one word is one package
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
+else
+    echo "Not found:$missing. Install, on Debian or Ubuntu: sudo apt-get install$packages" >&2
+    exit 1
+fi
