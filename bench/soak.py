@@ -53,7 +53,7 @@ class Key:
     """A key that the callers share; one at a time joins its queue, so that the order of arrival is known."""
 
     history: History
-    door: asyncio.Lock = field(default_factory=asyncio.Lock)
+    joining: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def name(self) -> str:
@@ -157,7 +157,7 @@ class Caller:
 
     async def enqueue(self, key: Key) -> tuple[int, str | None]:
         """Join the queue; answer the place, and the token when the lock was free."""
-        async with key.door:
+        async with key.joining:
             sent_s = time.monotonic()
             answer = await self.connection.ask("e", key.name, LEASE_S)
             place = key.history.joined()

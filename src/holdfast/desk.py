@@ -28,6 +28,7 @@ from holdfast.words import (
 
 GRANTED = Answer.GRANTED
 QUEUED = Answer.QUEUED
+CONVERTING = Answer.CONVERTING
 
 
 class Face(Protocol):
@@ -143,7 +144,7 @@ class Desk:
             self._answer_wait(session, command, answer, claim)
         elif type(command) is Claim and (answer is QUEUED or command.tracked):
             self._answer_claim(session, command, answer)
-        elif answer is Answer.CONVERTING:
+        elif answer is CONVERTING:
             assert type(command) is Convert
             session.awaited = command.ticket
             session.request = command

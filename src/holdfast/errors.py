@@ -119,6 +119,12 @@ class FenceFileError(ConfigError):
     code = "fence_file"
 
 
+class DocumentError(HoldfastError):
+    """A stored document that is no resource, or one of a version that this release does not know."""
+
+    code = "document"
+
+
 @dataclass(frozen=True, slots=True)
 class Spelling:
     """How the protocols say one code."""
@@ -150,4 +156,5 @@ SPELLINGS: dict[str, Spelling] = {
     "closed": Spelling(line="error_draining", http=503, grpc="UNAVAILABLE", exit_code=69),
     "config": Spelling(line="error", http=500, grpc="FAILED_PRECONDITION", exit_code=1),
     "fence_file": Spelling(line="error", http=500, grpc="FAILED_PRECONDITION", exit_code=1),
+    "document": Spelling(line="error", http=500, grpc="DATA_LOSS", exit_code=65),
 }

@@ -3,15 +3,14 @@
 Only types live here: what implements them (stores, the desk, system clocks, fakes under a seed) lives elsewhere.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.words import Answer, Claim, Command, Effect, Look, Request, View, Wait
 
 
-class Clock(Protocol):
-    """Tell the time in nanoseconds; never steps back."""
-
-    def __call__(self) -> int: ...
+# Tells the time in nanoseconds; never steps back.
+Clock = Callable[[], int]
 
 
 class Dice(Protocol):
@@ -20,10 +19,8 @@ class Dice(Protocol):
     def roll(self, count: int) -> bytes: ...
 
 
-class Alarm(Protocol):
-    """Ask to be ticked no later than `when` (ns, on the same clock)."""
-
-    def __call__(self, when: int) -> None: ...
+# Asks to be ticked no later than at an instant of that clock.
+Alarm = Callable[[int], None]
 
 
 class Store(Protocol):

@@ -44,7 +44,7 @@ def run(config: Config) -> int:
     loop_module = fastest_loop()
     runner = asyncio.Runner(loop_factory=loop_module.new_event_loop)
     with runner:
-        return runner.run(Server(config, SystemClock()).serve(loop_module.__name__))
+        return runner.run(Server(config, SystemClock().now).serve(loop_module.__name__))
 
 
 def fastest_loop() -> ModuleType:

@@ -15,7 +15,7 @@ class SystemClock:
     def __init__(self) -> None:
         self._offset = time.time_ns() - time.monotonic_ns()
 
-    def __call__(self) -> int:
+    def now(self) -> int:
         return time.monotonic_ns() + self._offset
 
 

@@ -196,7 +196,7 @@ class Claim:
 
 @final
 class Wait:
-    """Wait for a claim that was enqueued earlier; `patience_ns` 0 only looks."""
+    """Wait for a claim that was enqueued earlier; with `patience_ns` 0, withdraw it unless it is granted already."""
 
     __slots__ = ("patience_ns", "session", "ticket")
 

@@ -116,6 +116,7 @@ def test_any_other_size_is_refused_and_nothing_is_touched(path: Path, size: int)
 @pytest.mark.parametrize(
     "content",
     [bytes(32), bytes(64), b"x" * 64, encode_record(1, CLOCK)[:8], encode_record(1, CLOCK)[:31] + b"\0"],
+    ids=["32 zeros", "64 zeros", "noise", "signature only", "last byte lost"],
 )
 def test_a_file_without_a_sound_record_is_refused_and_nothing_is_touched(path: Path, content: bytes) -> None:
     path.write_bytes(content)
@@ -168,6 +169,7 @@ def test_a_record_that_somebody_moved_to_the_wrong_slot_is_spared_by_the_next_on
         (UINT64_MAX.to_bytes(8, "big"), 0),
         (encode_record(UINT64_MAX, CLOCK), 0),
     ],
+    ids=["full ceiling", "clock too far", "full number", "full sequence"],
 )
 def test_a_start_without_numbers_left_is_refused(path: Path, content: bytes, clock_ns: int) -> None:
     path.write_bytes(content)
@@ -191,9 +193,12 @@ def test_a_path_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
 def test_a_second_process_on_the_same_file_is_refused_until_the_first_has_closed(path: Path) -> None:
     script = "import sys; from holdfast.stores.journal import Journal; print(Journal.open(sys.argv[1], 0).floor)"
     journal = Journal.open(path, CLOCK)
+    refusal = f"fence file {path}: another server holds its lock"
     out, err = ours(script, str(path)).communicate()
     assert out == ""
-    assert f"fence file {path}: another server holds its lock" in err
+    assert refusal in err
+    with pytest.raises(FenceFileError, match=refusal):
+        Journal.open(path, 0)
     journal.close()
     assert ours(script, str(path)).communicate() == (f"{CLOCK + FENCE_RANGE}\n", "")
 

@@ -18,6 +18,10 @@ from holdfast.words import FOREVER, SECOND, Answer, Claim, Effect, End, Look, Re
 
 AUTH_COOL_DOWN_NS: Final = SECOND // 10
 
+# Looked up once: finding a member on its class costs as much as a step of the engine.
+DRAINING: Final = Answer.DRAINING
+LINE_BYTES_MAX: Final = wire.LINE_BYTES_MAX
+
 log = get_logger(door="line")
 
 
@@ -81,6 +85,7 @@ class LineConnection(asyncio.Protocol):
         self._door = door
         self._desk = door.desk
         self._decode = door.codec.decode
+        self._clock = door.clock
         self._left = left
         self._transport: asyncio.Transport
         self._session: Session
@@ -108,7 +113,7 @@ class LineConnection(asyncio.Protocol):
         self._session = self._desk.open(self)
         self._door.connections.add(self)
         if self._idle_timeout or not self._authenticated:
-            self._read_by(self._door.clock() + self._read_timeout_ns)
+            self._read_by(self._clock() + self._read_timeout_ns)
 
     def data_received(self, data: bytes) -> None:
         if self._rest:
@@ -120,7 +125,7 @@ class LineConnection(asyncio.Protocol):
             if len(data) > self._door.settings.pending_bytes_max:
                 self.abort()  # whoever pipelines without end behind a blocked request has no claim to an answer
         elif not self._closing:
-            self._pump(self._door.clock())
+            self._pump(self._clock())
 
     def eof_received(self) -> None:
         """A caller that stops talking while blocked is gone, whatever it may still want to read."""
@@ -133,7 +138,7 @@ class LineConnection(asyncio.Protocol):
         self._rest = b""
         self._out.clear()
         self._door.connections.discard(self)
-        self._desk.close(self._session, self._door.clock())
+        self._desk.close(self._session, self._clock())
         self._left()
 
     def pause_writing(self) -> None:
@@ -141,7 +146,7 @@ class LineConnection(asyncio.Protocol):
         self._transport.pause_reading()
         timeout_ns = self._door.settings.write_timeout_ns
         if timeout_ns:
-            self._write_deadline = self._door.clock() + timeout_ns
+            self._write_deadline = self._clock() + timeout_ns
             self._watch(self._write_deadline)
 
     def resume_writing(self) -> None:
@@ -170,23 +175,24 @@ class LineConnection(asyncio.Protocol):
     def _carry_on(self) -> None:
         """Go on with what waited behind a busy request or a peer that did not read."""
         if not (self._busy or self._paused or self._closing or self._pumping):
-            self._pump(self._door.clock())
+            self._pump(self._clock())
 
     def _pump(self, now: int) -> None:
         """Serve the whole frames that have arrived, as far as nothing blocks, and write all answers at once."""
         data = self._rest
         lines = data.split(b"\n")
         whole = len(lines) - 1
-        small = len(data) <= wire.LINE_BYTES_MAX
+        small = len(data) <= LINE_BYTES_MAX
+        returns = data.find(b"\r") >= 0
         at = 0
         self._pumping = True
         while whole - at >= 3:
             frame = lines[at : at + 3]
             at += 3
-            if small or not wire.too_long(frame):
-                self._serve(frame, now)
-            else:
+            if not small and wire.too_long(frame):
                 self._refuse(wire.LINE_TOO_LONG, now)
+            else:
+                self._serve([line.rstrip(b"\r") for line in frame] if returns else frame, now)
             if self._busy or self._paused or self._closing:
                 break
         self._pumping = False
@@ -219,12 +225,10 @@ class LineConnection(asyncio.Protocol):
     def _drain_line(self, data: bytes) -> None:
         self._rest = b""
         if b"\n" in data:
-            self._refuse(wire.LINE_TOO_LONG, self._door.clock())
+            self._refuse(wire.LINE_TOO_LONG, self._clock())
 
     def _serve(self, frame: list[bytes], now: int) -> None:
         command, key, arg = frame
-        if arg.endswith(b"\r") or key.endswith(b"\r") or command.endswith(b"\r"):
-            command, key, arg = command.rstrip(b"\r"), key.rstrip(b"\r"), arg.rstrip(b"\r")
         if not self._authenticated:
             self._authenticate(wire.trim(arg) if command == b"auth" else b"", now)
             return
@@ -272,7 +276,7 @@ class LineConnection(asyncio.Protocol):
     def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
         self._busy = False
         self._out.append(wire.reply_to(request, answer, claim))
-        if answer is Answer.DRAINING:
+        if answer is DRAINING:
             self._say_goodbye()
         elif not self._pumping:
             self._carry_on()
@@ -281,7 +285,7 @@ class LineConnection(asyncio.Protocol):
 
     def seen(self, views: list[View]) -> None:
         self._busy = False
-        self._out.append(wire.stats_line(views, len(self._desk.sessions), self._door.clock()))
+        self._out.append(wire.stats_line(views, len(self._desk.sessions), self._clock()))
         if not self._pumping:
             self._carry_on()
 

@@ -50,6 +50,8 @@ def _queue(r: Resource, c: Claim, now: int, waiters_max: int, out: list[Effect])
 def wait(r: Resource, c: Claim, patience_ns: int, now: int, mint: Mint, out: list[Effect]) -> Answer:
     """Give a claim its patience, or, if it has been granted already, its full lease from now."""
     r.touched = now
+    if r.stuck:
+        serve(r, now, mint, out)
     if c.state is not WAITING:
         c.deadline = now + c.lease_ns
         note(r, c, c.deadline)
@@ -70,6 +72,7 @@ def renew(r: Resource, token: bytes, lease_ns: int, now: int) -> Answer:
     if c is None:
         return Answer.NOT_HELD
     r.touched = now
+    c.lease_ns = lease_ns  # a conversion starts the lease again, and must not make it shorter than was promised last
     c.deadline = now + lease_ns
     note(r, c, c.deadline)
     return Answer.RENEWED

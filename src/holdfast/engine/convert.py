@@ -41,7 +41,6 @@ def convert(r: Resource, c: Claim, how: Convert, now: int, mint: Mint, out: list
         return Answer.BUSY
     if _would_deadlock(r, c):
         return Answer.WOULD_DEADLOCK
-    block.on_convert(r, c, want, how.value)
     join_converting(r, c, want)
     c.convert_deadline = now + how.patience_ns
     note(r, c, c.convert_deadline)
@@ -63,7 +62,6 @@ def _go_up(r: Resource, c: Claim, how: Convert, now: int, mint: Mint, out: list[
         fence, _ = mint(r.fence)
     except FenceUnavailable:
         return Answer.NO_FENCE
-    block.on_convert(r, c, how.want, how.value)
     change_mode(r, c, how.want)
     c.fence = r.fence = fence
     c.deadline = now + c.lease_ns

@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.engine import value as block
 from holdfast.engine.convert import fall_back
-from holdfast.engine.resource import Resource, note, remove, turn_of
+from holdfast.engine.resource import Resource, everybody, note, remove, turn_of
 from holdfast.engine.serve import FENCE_RETRY_NS, serve
 from holdfast.words import FOREVER, GONE, WAITING, Claim, Effect, Ended, Mint, Reason
 
@@ -45,19 +45,19 @@ def _next_due(r: Resource, now: int) -> Claim | None:
     """Find the first claim whose time has come; when there is none, say in `soonest` when to look again."""
     count = len(r.held) + len(r.waiting or ())
     if count > CROWD:
-        return _next_on_agenda(r, count, now)
+        return _next_on_agenda(r, now)
     r.agenda = None
-    first = min((turn_of(c) for c in _everybody(r)), default=None)
+    first = min((turn_of(c) for c in everybody(r)), default=None)
     if first is not None and first[0] <= now:
         return first[3]
     r.soonest = first[0] if first is not None else FOREVER
     return None
 
 
-def _next_on_agenda(r: Resource, count: int, now: int) -> Claim | None:
+def _next_on_agenda(r: Resource, now: int) -> Claim | None:
     agenda = r.agenda
     if agenda is None:
-        agenda = r.agenda = [turn for c in _everybody(r) if (turn := turn_of(c))[0] < FOREVER]
+        agenda = r.agenda = [turn for c in everybody(r) if (turn := turn_of(c))[0] < FOREVER]
         heapify(agenda)
     while agenda and agenda[0][0] <= now:
         entry = heappop(agenda)
@@ -69,10 +69,3 @@ def _next_on_agenda(r: Resource, count: int, now: int) -> Claim | None:
             heappush(agenda, turn)
     r.soonest = agenda[0][0] if agenda else FOREVER
     return None
-
-
-def _everybody(r: Resource) -> list[Claim]:
-    everybody = list(r.held.values())
-    if r.waiting is not None:
-        everybody.extend(r.waiting.values())
-    return everybody

@@ -23,6 +23,9 @@ from holdfast.words import (
 
 MODES: Final = len(Mode)
 
+# How many entries an agenda may have for each claim before it is thrown away and made anew.
+AGENDA_PER_CLAIM: Final = 4
+
 # When a claim's time comes, in an order that its own state decides: the instant, holders before waiters, age.
 Turn = tuple[int, bool, int, Claim]
 
@@ -216,6 +219,16 @@ def note(r: Resource, c: Claim, deadline: int) -> None:
         r.soonest = deadline
     if r.agenda is not None and deadline < FOREVER:
         heappush(r.agenda, turn_of(c))
+        if len(r.agenda) > AGENDA_PER_CLAIM * (len(r.held) + len(r.waiting or ())):
+            r.agenda = None  # most entries have come too early; whoever looks next makes a new one
+
+
+def everybody(r: Resource) -> list[Claim]:
+    """List the holders in the order of their grants, then the waiters in the order of their arrival."""
+    everybody = list(r.held.values())
+    if r.waiting is not None:
+        everybody.extend(r.waiting.values())
+    return everybody
 
 
 def turn_of(c: Claim) -> Turn:

@@ -18,7 +18,7 @@ from holdfast.errors import FenceUnavailable
 from holdfast.words import CLASH, SECOND, Claim, Effect, Granted, Mint, Mode
 
 # When no fence can be had, those who could be granted stay where they are and are tried again this much later,
-# and by every command on the key before that.
+# and before that by every command that comes to take or to give.
 FENCE_RETRY_NS = SECOND // 10
 
 

@@ -10,7 +10,7 @@ from holdfast.engine import claim as moves
 from holdfast.engine import convert as conversions
 from holdfast.engine import value as block
 from holdfast.engine.deadline import expire
-from holdfast.engine.resource import Resource, remove
+from holdfast.engine.resource import Resource, everybody, remove
 from holdfast.engine.serve import serve
 from holdfast.words import (
     CONVERTING,
@@ -31,14 +31,29 @@ from holdfast.words import (
     Wait,
 )
 
-# How many idle keys one sweep may drop, so that a million of them do not stop the service for a second.
+# How many keys one sweep may look at, so that a million of them do not stop the service for a second.
 SWEEP_MAX: Final = 10_000
+
+
+GRANTED: Final = Answer.GRANTED
+QUEUED: Final = Answer.QUEUED
 
 
 class Table:
     """Every key that anybody has asked for lately."""
 
-    __slots__ = ("_idle", "_n", "_wakes", "idle_max_ns", "keys_max", "mint", "resources", "sessions", "soonest", "waiters_max")
+    __slots__ = (
+        "_idle",
+        "_n",
+        "_wakes",
+        "idle_max_ns",
+        "keys_max",
+        "mint",
+        "resources",
+        "sessions",
+        "soonest",
+        "waiters_max",
+    )
 
     def __init__(self, mint: Mint, keys_max: int, waiters_max: int, idle_max_ns: int) -> None:
         self.mint = mint
@@ -67,7 +82,7 @@ class Table:
         elif r.soonest <= now:
             expire(r, now, self.mint, out)
         answer = moves.enqueue(r, c, now, self.mint, self.waiters_max, out)
-        if answer <= Answer.QUEUED:
+        if answer is GRANTED or answer is QUEUED:
             book[c.ticket] = c
             c.book = book
         if r.soonest < r.wake:
@@ -136,21 +151,30 @@ class Table:
         if not book:
             return
         touched: dict[bytes, Resource] = {}
+        self._withdraw(book, now, touched, out)
+        if how.keep_held:
+            for c in book.values():
+                c.book = None  # held until their leases end, and nobody's any more
+            book = {}
+        for c in book.values():
+            touched[c.key] = self.resources[c.key]
+        for r in touched.values():
+            if r.soonest <= now:
+                expire(r, now, self.mint, out)  # what ran out unseen comes before what ends now
+        for c in list(book.values()):
+            self._lapse(c, now, touched, out)
+        for r in touched.values():
+            serve(r, now, self.mint, out)
+            self._settle(r)
+
+    def _withdraw(self, book: dict[Ticket, Claim], now: int, touched: dict[bytes, Resource], out: list[Effect]) -> None:
+        """End all that a session waits for."""
         for c in list(book.values()):
             if c.state is WAITING:
                 self._lapse(c, now, touched, out)
             elif c.state is CONVERTING:
                 r = touched[c.key] = self.resources[c.key]
                 conversions.fall_back(r, c, Reason.LAPSED, out)
-        if how.keep_held:
-            for c in book.values():
-                c.book = None  # held until their leases end, and nobody's any more
-        else:
-            for c in list(book.values()):
-                self._lapse(c, now, touched, out)
-        for r in touched.values():
-            serve(r, now, self.mint, out)
-            self._settle(r)
 
     def _lapse(self, c: Claim, now: int, touched: dict[bytes, Resource], out: list[Effect]) -> None:
         r = touched[c.key] = self.resources[c.key]
@@ -186,18 +210,30 @@ class Table:
         """Forget keys that nobody has used for longer than `idle_max_ns`; say how many."""
         dropped = 0
         idle = self._idle
-        while idle and idle[0][0] < now and dropped < SWEEP_MAX:
+        for _ in range(min(SWEEP_MAX, len(idle))):
+            if idle[0][0] >= now:
+                break
             _, n, r = heappop(idle)
             busy = bool(r.held) or r.waiting is not None
             due = (now if busy else r.touched) + self.idle_max_ns
             if busy or due >= now:
                 heappush(idle, (due, n, r))
-                if busy and not self.idle_max_ns:
-                    break
-                continue
-            del self.resources[r.key]
-            dropped += 1
+            else:
+                del self.resources[r.key]
+                dropped += 1
         return dropped
+
+    def exchange(self, r: Resource) -> None:
+        """Put a resource in the place of the live one that it was copied from; sessions find its claims instead."""
+        old = self.resources[r.key]
+        for was, c in zip(everybody(old), everybody(r), strict=True):
+            c.book = was.book
+            if c.book is not None:
+                c.book[c.ticket] = c
+        r.wake = old.wake
+        self.resources[r.key] = r
+        for heap in (self._wakes, self._idle):
+            heap[:] = [(when, n, r if other is old else other) for when, n, other in heap]
 
     def _add(self, c: Claim, now: int) -> Resource:
         r = self.resources[c.key] = Resource(c.key, c.limit)
@@ -222,7 +258,7 @@ class Table:
             self.soonest = r.wake
         heappush(self._wakes, (r.wake, self._n, r))
         if len(self._wakes) > 2 * len(self.resources) + 1000:
-            self._wakes = [(other.wake, n, other) for n, other in enumerate(self._live()) if other.wake < FOREVER]
+            self._wakes[:] = [(other.wake, n, other) for n, other in enumerate(self._live()) if other.wake < FOREVER]
             heapify(self._wakes)
 
     def _live(self) -> list[Resource]:

@@ -13,6 +13,7 @@ from holdfast.words import (
     EX,
     FOREVER,
     SECOND,
+    TOKEN_BYTES,
     UNLIMITED,
     Answer,
     Claim,
@@ -37,6 +38,7 @@ LOCK: Final = b"lock:"
 SEMAPHORE: Final = b"sem:"
 
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
+_UNFIT_FOR_KEY = re.compile(rb"[ \t\r\n]")
 # White space as the original's splitter sees it: the ASCII kinds, NEL and NBSP, and the Unicode ones in UTF-8.
 _UNICODE_SPACE = re.compile(
     rb"(?:[ \t\n\v\f\r]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)+"
@@ -144,17 +146,18 @@ def trim(arg: bytes) -> bytes:
 
 
 def check_key(key: bytes) -> bytes:
-    if not key or b" " in key or b"\t" in key or b"\r" in key:
+    if not key or _UNFIT_FOR_KEY.search(key):
         raise BadLine(BAD_KEY, "a key has 1 to 256 bytes and no white space")
     return key
 
 
 class LineCodec:
-    """Turns frames into requests and answers into lines. Arguments recur, so what they mean is remembered."""
+    """Turns frames into requests. Keys and arguments recur, so what they mean is remembered for a while."""
 
     def __init__(self, lease_default_ns: int) -> None:
         self.lease_default_ns = lease_default_ns
         self._acquire_args: dict[bytes, tuple[int, int]] = {}
+        self._lock_keys: dict[bytes, bytes] = {}
         self._decoders: dict[bytes, Callable[[bytes, bytes], Frame]] = {
             b"l": self._lock,
             b"r": self._release_lock,
@@ -179,14 +182,18 @@ class LineCodec:
         return decoder(key, arg)
 
     def _lock(self, key: bytes, arg: bytes) -> Claim:
-        known = self._acquire_args.get(arg)
-        patience_ns, lease_ns = known if known is not None else self._parse_acquire(key, arg)
-        if not key or b" " in key or b"\t" in key or b"\r" in key:
-            check_key(key)
-        return Claim(b"lock:" + key, EX, 1, UNLIMITED, lease_ns, patience_ns)
+        name = self._lock_keys.get(key) or self._lock_key(key)
+        patience_ns, lease_ns = self._acquire_args.get(arg) or self._parse_acquire(arg)
+        return Claim(name, EX, 1, UNLIMITED, lease_ns, patience_ns)
 
-    def _parse_acquire(self, key: bytes, arg: bytes) -> tuple[int, int]:
-        check_key(key)
+    def _lock_key(self, key: bytes) -> bytes:
+        name = LOCK + check_key(key)
+        if len(self._lock_keys) >= CACHE_MAX:
+            self._lock_keys.clear()
+        self._lock_keys[key] = name
+        return name
+
+    def _parse_acquire(self, arg: bytes) -> tuple[int, int]:
         words = fields(arg)
         if not 1 <= len(words) <= 2:
             raise BadLine(BAD_COUNT, "expected: timeout [lease]")
@@ -225,9 +232,8 @@ class LineCodec:
         return Claim(SEMAPHORE + key, CW, 1, limit, lease_ns, FOREVER, tracked=True)
 
     def _release_lock(self, key: bytes, arg: bytes) -> End:
-        if not key or b" " in key or b"\t" in key or b"\r" in key:
-            check_key(key)
-        return End(b"lock:" + key, arg if len(arg) == 32 else parse_token(arg))
+        name = self._lock_keys.get(key) or self._lock_key(key)
+        return End(name, arg if len(arg) == TOKEN_BYTES else parse_token(arg))
 
     def _release_seat(self, key: bytes, arg: bytes) -> End:
         check_key(key)
@@ -335,7 +341,7 @@ def stats_json(views: list[View], connections: int, now: int) -> bytes:
         # The limit decides, not the namespace: a semaphore with one seat is listed as a lock.
         single = view.limit in (1, UNLIMITED)
         if not view.holders and not view.waiters:
-            idle = {"key": name, "idle_s": max(0, now - view.touched) / SECOND}
+            idle: Row = {"key": name, "idle_s": max(0, now - view.touched) / SECOND}
             (idle_locks if single else idle_semaphores).append(idle)
         elif single:
             owner = view.holders[0].session if view.holders else 0

@@ -1,0 +1,147 @@
+"""What is true of a resource between any two transitions, as assertions for tests, the simulator and a worried reader.
+
+Nothing here changes anything, and nothing here is called while the service runs: it looks at everybody.
+"""
+
+from collections.abc import Collection
+from itertools import combinations, pairwise
+
+from holdfast.engine.resource import MODES, Resource, everybody, fits, turn_of
+from holdfast.engine.serve import may_convert
+from holdfast.engine.table import Table
+from holdfast.words import (
+    BIT,
+    CLASH,
+    CONVERTING,
+    EX,
+    FOREVER,
+    GONE,
+    HELD,
+    NL,
+    TOKEN_BYTES,
+    WAITING,
+    Claim,
+    Mode,
+)
+
+
+def check(r: Resource, now: int) -> None:
+    """Assert all invariants of one key."""
+    assert r.touched <= now
+    _check_places(r)
+    for c in everybody(r):
+        _check_claim(r, c, now)
+    _check_exclusion(r)
+    _check_sums(r)
+    _check_fences(r)
+    _check_queues(r)
+    _check_deadlines(r)
+
+
+def _check_places(r: Resource) -> None:
+    """Everybody is where their state says, and no empty queue is kept."""
+    assert all(c.state in (HELD, CONVERTING) for c in r.held.values())
+    assert all(token == c.token for token, c in r.held.items())
+    waiting: dict[int, Claim] = dict(r.waiting or {})
+    converting: dict[int, Claim] = dict(r.converting or {})
+    assert (r.waiting is None) == (not waiting)
+    assert (r.converting is None) == (not converting)
+    assert all(c.state is WAITING for c in waiting.values())
+    assert converting == {c.order: c for c in r.held.values() if c.state is CONVERTING}
+    for queue in (waiting, converting):
+        assert all(order == c.order for order, c in queue.items())
+        assert all(older < younger for older, younger in pairwise(queue))
+        assert all(order <= r.orders for order in queue)
+
+
+def _check_claim(r: Resource, c: Claim, now: int) -> None:
+    assert c.key == r.key
+    assert c.limit == r.limit
+    assert 0 <= c.units <= r.limit
+    assert c.state is not GONE
+    assert c.reason is None
+    assert c.book is None or c.book[c.ticket] is c
+    if c.state is WAITING:
+        assert c.mode is NL
+        assert not c.token
+        assert c.deadline <= now + c.patience_ns
+    else:
+        assert c.token
+        assert c.token == c.secret[:TOKEN_BYTES]
+        assert c.deadline <= now + c.lease_ns  # nobody holds longer than they asked
+    if c.state is CONVERTING:
+        assert c.want is not c.mode
+    else:
+        assert c.convert_deadline == FOREVER
+    if c.state is HELD:
+        assert c.want is c.mode
+
+
+def _check_exclusion(r: Resource) -> None:
+    """No two holders clash, and no more units are held than there are. A converting one counts with its old mode."""
+    for one, other in combinations(r.held.values(), 2):
+        assert not CLASH[one.mode] & BIT[other.mode]
+    assert sum(c.units for c in r.held.values()) <= r.limit
+
+
+def _check_sums(r: Resource) -> None:
+    """What is kept so that nobody has to count equals what counting gives."""
+    held = r.held.values()
+    assert r.used == sum(c.units for c in held)
+    assert r.mask == sum(BIT[mode] for mode in {c.mode for c in held})
+    assert r.tally == [0 if mode is EX else _count(held, mode) for mode in Mode]
+    assert r.listeners == sum(c.listens for c in held)
+    wishes = [c.want for c in everybody(r) if c.state is not HELD]
+    assert (r.wanted or [0] * MODES) == [wishes.count(mode) for mode in Mode]
+
+
+def _count(claims: Collection[Claim], mode: Mode) -> int:
+    return sum(c.mode is mode for c in claims)
+
+
+def _check_fences(r: Resource) -> None:
+    fences = [c.fence for c in r.held.values()]
+    assert len(set(fences)) == len(fences)
+    assert all(0 < fence <= r.fence for fence in fences)
+
+
+def _check_queues(r: Resource) -> None:
+    """Whoever is next could not have been granted, unless no fence could be had; and only then is the key stuck."""
+    if r.converting:
+        c = next(iter(r.converting.values()))
+        assert r.stuck == may_convert(r, c, c.want)
+    elif r.waiting:
+        assert r.stuck == fits(r, next(iter(r.waiting.values())))
+    else:
+        assert not r.stuck
+
+
+def _check_deadlines(r: Resource) -> None:
+    """Nothing that happens by itself is missed: what is remembered of it may be too early, never too late."""
+    due = {id(c): turn_of(c)[0] for c in everybody(r)}
+    assert all(r.soonest <= when for when in due.values())
+    assert not r.stuck or r.soonest < FOREVER
+    if r.agenda is None:
+        return
+    for place, entry in enumerate(r.agenda[1:], start=1):
+        assert r.agenda[(place - 1) // 2] <= entry  # a heap
+    noted: dict[int, int] = {}
+    for when, _, _, c in r.agenda:
+        noted[id(c)] = min(when, noted.get(id(c), FOREVER))
+    for claim, when in due.items():
+        assert when >= FOREVER or noted[claim] <= when
+
+
+def check_table(table: Table, now: int) -> None:
+    """Assert the invariants of every key, of the sessions' books, and that nobody's time is slept through."""
+    for key, r in table.resources.items():
+        assert r.key == key
+        check(r, now)
+        assert r.wake <= r.soonest
+        assert r.wake >= table.soonest
+    for session, book in table.sessions.items():
+        for ticket, c in book.items():
+            assert (c.session, c.ticket) == (session, ticket)
+            assert c.book is book
+            assert c in everybody(table.resources[c.key])
+    assert table.soonest <= table.next_deadline()
