@@ -111,4 +111,3 @@ def test_a_view_tells_of_holders_what_anybody_may_know() -> None:
     assert (holder.session, holder.mode, holder.units, holder.fence, holder.deadline) == (7, PW, 2, 9, 11)
     assert (view.key, view.limit, view.waiters, view.touched) == (b"k", 5, 4, 12)
     assert not hasattr(holder, "secret")
-    assert CR is Mode.CR

@@ -3,10 +3,13 @@
 Doors hand requests in and get exactly one answer each; stores do the work. No lock rule and no protocol lives here.
 """
 
-from typing import Protocol
+from collections import deque
+from typing import Final
 
-from holdfast.ports import Store
+from holdfast.ports import Face, Sink, Store
 from holdfast.words import (
+    GRANTED,
+    QUEUED,
     Answer,
     Cancel,
     Claim,
@@ -26,22 +29,7 @@ from holdfast.words import (
     WaitFor,
 )
 
-GRANTED = Answer.GRANTED
-QUEUED = Answer.QUEUED
-CONVERTING = Answer.CONVERTING
-
-
-class Face(Protocol):
-    """What a door shows the desk of one caller."""
-
-    def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
-        """Take the one answer to a request; `claim` is set where the answer is about one."""
-
-    def seen(self, views: list[View]) -> None:
-        """Take the answer to a look."""
-
-    def news(self, effect: Effect) -> None:
-        """Take news that no request asked for: nudges, and how a claim of this caller ended."""
+CONVERTING: Final = Answer.CONVERTING
 
 
 class Phase:
@@ -67,7 +55,7 @@ class Session:
         self.phases: dict[bytes, Phase] | None = None  # by key; made when it first enqueues
 
 
-class Desk:
+class Desk(Sink):
     """Takes requests from callers and gives each exactly one answer."""
 
     def __init__(self, store: Store, *, release_on_disconnect: bool) -> None:
@@ -77,6 +65,8 @@ class Desk:
         self.draining = False
         self._sessions_so_far = 0
         self._tickets_so_far = 0
+        self._news: deque[Effect] = deque()
+        self._telling = False
         self._expired: list[tuple[Session, bytes]] = []  # first phases whose lease ran out since the last sweep
 
     # --- callers come and go ---
@@ -108,12 +98,12 @@ class Desk:
             session.face.answer(request, Answer.DRAINING, None)
             return
         request.session = session.id
-        if type(request) is Claim:
+        if isinstance(request, Claim):
             self._tickets_so_far = request.ticket = self._tickets_so_far + 1
             if request.tracked and self._is_enqueued(session, request.key):
                 session.face.answer(request, Answer.ALREADY_ENQUEUED, None)
                 return
-        elif type(request) is WaitFor:
+        elif isinstance(request, WaitFor):
             self._wait_for(session, request, now)
             return
         self.store.submit(request, now)
@@ -140,15 +130,15 @@ class Desk:
         session = self.sessions.get(command.session)
         if session is None:
             return  # it hung up; the Hangup behind this command ends what it was given
-        if type(command) is Wait:
+        if isinstance(command, Wait):
             self._answer_wait(session, command, answer, claim)
-        elif type(command) is Claim and (answer is QUEUED or command.tracked):
+        elif isinstance(command, Claim) and (answer is QUEUED or command.tracked):
             self._answer_claim(session, command, answer)
         elif answer is CONVERTING:
-            assert type(command) is Convert
+            assert isinstance(command, Convert)
             session.awaited = command.ticket
             session.request = command
-        elif type(command) is not Cancel or not command.quiet:
+        elif not isinstance(command, Cancel) or not command.quiet:
             session.face.answer(command, answer, claim)
 
     def _answer_claim(self, session: Session, command: Claim, answer: Answer) -> None:
@@ -173,7 +163,7 @@ class Desk:
         assert ticket is not None
         assert request is not None
         session.awaited = session.request = None
-        if type(request) is WaitFor:
+        if isinstance(request, WaitFor):
             self._forget(session, request.key, ticket)
         session.face.answer(request, answer, claim)
 
@@ -183,17 +173,29 @@ class Desk:
             session.face.seen(views)
 
     def news(self, effects: list[Effect]) -> None:
-        """Tell each caller what happened to its claims."""
-        for effect in effects:
-            claim = effect.claim
-            session = self.sessions.get(claim.session)
-            if session is None:
-                continue
-            if session.awaited == claim.ticket and type(effect) is not Nudged:
-                self._resolve(session, _outcome(effect), claim)
-            elif type(effect) is Ended and claim.tracked:
-                self._phase_ended(session, claim, effect.reason)
-            session.face.news(effect)
+        """Tell each caller what happened to its claims.
+
+        Whoever is told may go on and cause more news before this returns: that waits for its turn, so that news is
+        told in order and a long chain of callers does not become a deep stack.
+        """
+        self._news.extend(effects)
+        if self._telling:
+            return
+        self._telling = True
+        while self._news:
+            self._tell(self._news.popleft())
+        self._telling = False
+
+    def _tell(self, effect: Effect) -> None:
+        claim = effect.claim
+        session = self.sessions.get(claim.session)
+        if session is None:
+            return
+        if session.awaited == claim.ticket and not isinstance(effect, Nudged):
+            self._resolve(session, _outcome(effect), claim)
+        elif isinstance(effect, Ended) and claim.tracked:
+            self._phase_ended(session, claim, effect.reason)
+        session.face.news(effect)
 
     def _phase_ended(self, session: Session, claim: Claim, reason: Reason) -> None:
         """A claim of a first phase went away before its second phase asked for it."""
@@ -229,7 +231,7 @@ OUTCOMES = {
 
 
 def _outcome(effect: Effect) -> Answer:
-    if type(effect) is Granted:
+    if isinstance(effect, Granted):
         return GRANTED
-    assert type(effect) is Ended or type(effect) is Stayed
+    assert isinstance(effect, (Ended, Stayed))
     return OUTCOMES.get(effect.reason, Answer.CLOSED)

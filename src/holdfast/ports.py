@@ -3,14 +3,17 @@
 Only types live here: what implements them (stores, the desk, system clocks, fakes under a seed) lives elsewhere.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.words import Answer, Claim, Command, Effect, Look, Request, View, Wait
 
-
 # Tells the time in nanoseconds; never steps back.
 Clock = Callable[[], int]
+
+# Asks to be ticked no later than at an instant of that clock.
+Alarm = Callable[[int], None]
 
 
 class Dice(Protocol):
@@ -19,31 +22,57 @@ class Dice(Protocol):
     def roll(self, count: int) -> bytes: ...
 
 
-# Asks to be ticked no later than at an instant of that clock.
-Alarm = Callable[[int], None]
+class Sink(ABC):
+    """Where a store's answers and news go, once its state is safe. Each command but a hangup gets one answer."""
+
+    @abstractmethod
+    def answer(self, command: Request | Wait, answer: Answer, claim: Claim | None) -> None:
+        """Take the answer to a command; `claim` is set where the answer is about one."""
+
+    @abstractmethod
+    def seen(self, look: Look, views: list[View]) -> None:
+        """Take the answer to a look."""
+
+    @abstractmethod
+    def news(self, effects: list[Effect]) -> None:
+        """Take what happened to third parties, in order."""
 
 
-class Store(Protocol):
+class Store(ABC):
     """What holds the truth. `submit` returns at once; answers and news reach the sink now or later, in order."""
 
-    def submit(self, command: Command, now: int) -> None: ...
+    @abstractmethod
+    def submit(self, command: Command, now: int) -> None:
+        """Take a command."""
 
+    @abstractmethod
     def tick(self, now: int) -> None:
         """Do all timed work that is due."""
 
+    @abstractmethod
     def sweep(self, now: int) -> None:
         """Hygiene: forget what nobody has used for long."""
 
-    def next_deadline(self) -> int: ...
+    @abstractmethod
+    def next_deadline(self) -> int:
+        """Say when `tick` has to come next; FOREVER when nothing is timed."""
 
-    def close(self) -> None: ...
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections; what is durable stays."""
 
 
-class Sink(Protocol):
-    """Where a store's answers and news go, once its state is safe. Each command but a hangup gets one answer."""
+class Face(ABC):
+    """What a door shows the desk of one caller."""
 
-    def answer(self, command: Request | Wait, answer: Answer, claim: Claim | None) -> None: ...
+    @abstractmethod
+    def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
+        """Take the one answer to a request; `claim` is set where the answer is about one."""
 
-    def seen(self, look: Look, views: list[View]) -> None: ...
+    @abstractmethod
+    def seen(self, views: list[View]) -> None:
+        """Take the answer to a look."""
 
-    def news(self, effects: list[Effect]) -> None: ...
+    @abstractmethod
+    def news(self, effect: Effect) -> None:
+        """Take news that no request asked for: nudges, and how a claim of this caller ended."""

@@ -13,7 +13,7 @@ SECOND: Final = 1_000_000_000
 FOREVER: Final = 1 << 63
 
 # The limit of a resource that counts no units: a plain lock, where the modes alone decide.
-UNLIMITED: Final = 1 << 62
+UNLIMITED: Final = 1 << 60
 
 KEY_BYTES_MAX: Final = 1024
 VALUE_BYTES_MAX: Final = 64
@@ -88,6 +88,13 @@ WAITING: Final = State.WAITING
 HELD: Final = State.HELD
 CONVERTING: Final = State.CONVERTING
 GONE: Final = State.GONE
+
+GRANTED: Final = Answer.GRANTED
+QUEUED: Final = Answer.QUEUED
+RENEWED: Final = Answer.RENEWED
+ENDED: Final = Answer.ENDED
+NOT_HELD: Final = Answer.NOT_HELD
+DRAINING: Final = Answer.DRAINING
 
 # BIT[mode] marks a mode in a mask; CLASH[mode] is the mask of the modes that it cannot live with (the classic matrix,
 # which is symmetric).

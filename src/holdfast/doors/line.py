@@ -12,14 +12,12 @@ from typing import Final, cast
 
 from holdfast.desk import Desk, Session
 from holdfast.observe.logs import get_logger
-from holdfast.ports import Alarm, Clock
+from holdfast.ports import Alarm, Clock, Face
 from holdfast.wire import line as wire
-from holdfast.words import FOREVER, SECOND, Answer, Claim, Effect, End, Look, Request, View
+from holdfast.words import DRAINING, FOREVER, SECOND, Answer, Claim, Effect, Look, Request, View
 
 AUTH_COOL_DOWN_NS: Final = SECOND // 10
 
-# Looked up once: finding a member on its class costs as much as a step of the engine.
-DRAINING: Final = Answer.DRAINING
 LINE_BYTES_MAX: Final = wire.LINE_BYTES_MAX
 
 log = get_logger(door="line")
@@ -78,16 +76,17 @@ class LineDoor:
         self._alarm(deadline)
 
 
-class LineConnection(asyncio.Protocol):
+class LineConnection(Face):
     """One caller. Requests are served one after the other; a blocked one holds up those behind it."""
 
     def __init__(self, door: LineDoor, left: Callable[[], None]) -> None:
         self._door = door
         self._desk = door.desk
-        self._decode = door.codec.decode
+        self._codec = door.codec
         self._clock = door.clock
         self._left = left
         self._transport: asyncio.Transport
+        self._write: Callable[[bytes], None]
         self._session: Session
         self._rest = b""  # bytes that are not yet a whole frame, or that wait behind a busy one
         self._out: list[bytes] = []
@@ -108,6 +107,7 @@ class LineConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by descent
+        self._write = transport.write
         # With no room in the buffer, the first answer that the peer does not take is noticed at once.
         transport.set_write_buffer_limits(high=0)
         self._session = self._desk.open(self)
@@ -182,32 +182,33 @@ class LineConnection(asyncio.Protocol):
         data = self._rest
         lines = data.split(b"\n")
         whole = len(lines) - 1
-        small = len(data) <= LINE_BYTES_MAX
-        returns = data.find(b"\r") >= 0
+        plain = len(data) <= LINE_BYTES_MAX and data.find(b"\r") < 0  # no line can be too long, none needs a trim
         at = 0
         self._pumping = True
         while whole - at >= 3:
-            frame = lines[at : at + 3]
-            at += 3
-            if not small and wire.too_long(frame):
-                self._refuse(wire.LINE_TOO_LONG, now)
+            if plain:
+                self._serve(lines[at], lines[at + 1], lines[at + 2], now)
             else:
-                self._serve([line.rstrip(b"\r") for line in frame] if returns else frame, now)
+                self._serve_raw(lines[at : at + 3], now)
+            at += 3
             if self._busy or self._paused or self._closing:
                 break
         self._pumping = False
         self._rest = lines[whole] if at == whole else b"\n".join(lines[at:])
-        if not (self._busy or self._closing):
-            if self._rest:
-                self._read_on(lines[at:], at > 0, now)
-            elif self._idle_timeout:
-                self._partial = 0
-                self._read_by(now + self._read_timeout_ns)
-            else:
-                self._partial = 0
-                self._deadline = FOREVER
+        if not self._busy and not self._closing:
+            self._await_more(lines, at, now)
         if self._out:
             self._flush()
+
+    def _await_more(self, lines: list[bytes], at: int, now: int) -> None:
+        """Set the time by which the next line has to be here."""
+        if self._rest:
+            self._read_on(lines[at:], at > 0, now)
+            return
+        self._partial = 0
+        self._deadline = FOREVER
+        if self._idle_timeout:
+            self._read_by(now + self._read_timeout_ns)
 
     def _read_on(self, partial: list[bytes], served: bool, now: int) -> None:
         """Judge the frame that has begun: its lines so far must not be too long, nor take too long."""
@@ -227,38 +228,39 @@ class LineConnection(asyncio.Protocol):
         if b"\n" in data:
             self._refuse(wire.LINE_TOO_LONG, self._clock())
 
-    def _serve(self, frame: list[bytes], now: int) -> None:
-        command, key, arg = frame
+    def _serve_raw(self, frame: list[bytes], now: int) -> None:
+        if wire.too_long(frame):
+            self._refuse(wire.LINE_TOO_LONG, now)
+        else:
+            self._serve(frame[0].rstrip(b"\r"), frame[1].rstrip(b"\r"), frame[2].rstrip(b"\r"), now)
+
+    def _serve(self, command: bytes, key: bytes, arg: bytes, now: int) -> None:
         if not self._authenticated:
             self._authenticate(wire.trim(arg) if command == b"auth" else b"", now)
             return
         try:
-            request = self._decode(command, key, arg)
+            request = self._codec.decode(command, key, arg)
         except wire.BadLine as bad:
             log.debug("bad request", code=bad.code, detail=bad.detail, connection=self._session.id)
             self._out.append(wire.ERROR)
             return
-        if type(request) is Claim or type(request) is End:
+        if isinstance(request, (wire.Ping, wire.Stats, wire.Auth)):
+            self._serve_here(request, now)
+        else:
             self._busy = True
             self._desk.submit(self._session, request, now)
-        else:
-            self._serve_other(request, now)
 
-    def _serve_other(self, request: wire.Frame, now: int) -> None:
-        if type(request) is wire.Auth:
+    def _serve_here(self, request: wire.Ping | wire.Stats | wire.Auth, now: int) -> None:
+        """Serve what is about the connection or the service, and not about a key."""
+        if isinstance(request, wire.Auth):
             self._out.append(wire.ERROR)  # also when it has been given before: one token serves the whole connection
-        elif type(request) is wire.Ping:
-            if self._desk.draining:
-                self._say_goodbye(wire.REPLIES[Answer.DRAINING])
-            else:
-                self._out.append(wire.OK)
-        elif type(request) is wire.Stats:
+        elif isinstance(request, wire.Stats):
             self._busy = True
             self._desk.submit(self._session, Look(), now)
+        elif self._desk.draining:
+            self._say_goodbye(wire.REPLIES[DRAINING])
         else:
-            assert not isinstance(request, wire.Auth | wire.Ping | wire.Stats)
-            self._busy = True
-            self._desk.submit(self._session, request, now)
+            self._out.append(wire.OK)
 
     def _authenticate(self, token: bytes, now: int) -> None:
         """Compare in constant time, also a token that was never sent: the time must not tell what was wrong."""
@@ -294,9 +296,8 @@ class LineConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         out = self._out
-        data = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
-        self._transport.write(data)
+        self._out = []
+        self._write(out[0] if len(out) == 1 else b"".join(out))
 
     def _refuse(self, code: int, now: int) -> None:
         """Give up on a peer whose framing cannot be trusted any more."""

@@ -8,7 +8,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from holdfast.observe.logs import get_logger
 
@@ -86,7 +86,7 @@ class Listener:
     def __init__(
         self,
         sock: socket.socket,
-        connect: Callable[[Left], asyncio.Protocol],
+        connect: Callable[[Left], Any],  # a protocol by its methods; compiled ones do not descend from asyncio's
         gate: Gate,
         *,
         tls: ssl.SSLContext | None,

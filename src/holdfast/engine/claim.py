@@ -8,10 +8,21 @@ from holdfast.engine.nudge import nudge_holders
 from holdfast.engine.resource import Resource, fits, grant, join_waiting, note, remove
 from holdfast.engine.serve import serve
 from holdfast.errors import FenceUnavailable
-from holdfast.words import HELD, WAITING, Answer, Claim, Effect, Ended, Mint, Reason
-
-GRANTED = Answer.GRANTED
-ENDED = Answer.ENDED
+from holdfast.words import (
+    ENDED,
+    GRANTED,
+    HELD,
+    NOT_HELD,
+    QUEUED,
+    RENEWED,
+    WAITING,
+    Answer,
+    Claim,
+    Effect,
+    Ended,
+    Mint,
+    Reason,
+)
 
 
 def enqueue(r: Resource, c: Claim, now: int, mint: Mint, waiters_max: int, out: list[Effect]) -> Answer:
@@ -44,7 +55,7 @@ def _queue(r: Resource, c: Claim, now: int, waiters_max: int, out: list[Effect])
     c.deadline = now + c.patience_ns
     note(r, c, c.deadline)
     nudge_holders(r, c.want, out)
-    return Answer.QUEUED
+    return QUEUED
 
 
 def wait(r: Resource, c: Claim, patience_ns: int, now: int, mint: Mint, out: list[Effect]) -> Answer:
@@ -63,19 +74,19 @@ def wait(r: Resource, c: Claim, patience_ns: int, now: int, mint: Mint, out: lis
     c.patience_ns = patience_ns
     c.deadline = now + patience_ns
     note(r, c, c.deadline)
-    return Answer.QUEUED
+    return QUEUED
 
 
 def renew(r: Resource, token: bytes, lease_ns: int, now: int) -> Answer:
     """Start the lease again; only who shows the token may (a lapsed claim is gone and stays gone)."""
     c = r.held.get(token)
     if c is None:
-        return Answer.NOT_HELD
+        return NOT_HELD
     r.touched = now
     c.lease_ns = lease_ns  # a conversion starts the lease again, and must not make it shorter than was promised last
     c.deadline = now + lease_ns
     note(r, c, c.deadline)
-    return Answer.RENEWED
+    return RENEWED
 
 
 def end(
@@ -90,7 +101,7 @@ def end(
     """Give back what is held, and serve whoever is next."""
     c = r.held.get(token)
     if c is None:
-        return Answer.NOT_HELD
+        return NOT_HELD
     r.touched = now
     was, mode = c.state, c.mode
     remove(r, c, reason)

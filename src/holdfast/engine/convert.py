@@ -19,7 +19,6 @@ from holdfast.words import (
     Convert,
     Effect,
     Mint,
-    Mode,
     Reason,
     Stayed,
     covers,
@@ -93,8 +92,3 @@ def fall_back(r: Resource, c: Claim, reason: Reason, out: list[Effect]) -> None:
     """End a conversion without a grant: one completion, and the old mode as before."""
     leave_converting(r, c)
     out.append(Stayed(c, reason))
-
-
-def modes_of(r: Resource) -> list[Mode]:
-    """List what is granted, in the order of the grants."""
-    return [c.mode for c in r.held.values()]

@@ -60,7 +60,7 @@ def _check_claim(r: Resource, c: Claim, now: int) -> None:
     assert 0 <= c.units <= r.limit
     assert c.state is not GONE
     assert c.reason is None
-    assert c.book is None or c.book[c.ticket] is c
+    assert c.book is None or c.book.get(c.ticket) is c
     if c.state is WAITING:
         assert c.mode is NL
         assert not c.token
@@ -129,7 +129,7 @@ def _check_deadlines(r: Resource) -> None:
     for when, _, _, c in r.agenda:
         noted[id(c)] = min(when, noted.get(id(c), FOREVER))
     for claim, when in due.items():
-        assert when >= FOREVER or noted[claim] <= when
+        assert when >= FOREVER or noted.get(claim, FOREVER) <= when
 
 
 def check_table(table: Table, now: int) -> None:

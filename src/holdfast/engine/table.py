@@ -15,6 +15,9 @@ from holdfast.engine.serve import serve
 from holdfast.words import (
     CONVERTING,
     FOREVER,
+    GRANTED,
+    NOT_HELD,
+    QUEUED,
     WAITING,
     Answer,
     Cancel,
@@ -33,10 +36,6 @@ from holdfast.words import (
 
 # How many keys one sweep may look at, so that a million of them do not stop the service for a second.
 SWEEP_MAX: Final = 10_000
-
-
-GRANTED: Final = Answer.GRANTED
-QUEUED: Final = Answer.QUEUED
 
 
 class Table:
@@ -104,7 +103,7 @@ class Table:
     def renew(self, how: Renew, now: int, out: list[Effect]) -> Answer:
         r = self.resources.get(how.key)
         if r is None:
-            return Answer.NOT_HELD
+            return NOT_HELD
         if r.soonest <= now:
             expire(r, now, self.mint, out)
         answer = moves.renew(r, how.token, how.lease_ns, now)
@@ -114,7 +113,7 @@ class Table:
     def end(self, how: End, now: int, out: list[Effect]) -> Answer:
         r = self.resources.get(how.key)
         if r is None:
-            return Answer.NOT_HELD
+            return NOT_HELD
         if r.soonest <= now:
             expire(r, now, self.mint, out)
         answer = moves.end(r, how.token, how.reason, now, self.mint, out, how.value)
@@ -125,11 +124,11 @@ class Table:
     def convert(self, how: Convert, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
         c = self.find(how.session, how.ticket)
         if c is None:
-            return Answer.NOT_HELD, None
+            return NOT_HELD, None
         r = self._fresh(c.key, now, out)
         if c.book is None or c.state is WAITING:
             self._settle(r)
-            return Answer.NOT_HELD, None
+            return NOT_HELD, None
         answer = conversions.convert(r, c, how, now, self.mint, out)
         self._settle(r)
         return answer, c
@@ -137,9 +136,9 @@ class Table:
     def cancel(self, how: Cancel, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
         c = self.find(how.session, how.ticket)
         if c is None:
-            return Answer.NOT_HELD, None
+            return NOT_HELD, None
         r = self._fresh(c.key, now, out)
-        answer = Answer.NOT_HELD
+        answer = NOT_HELD
         if c.book is not None:
             answer = conversions.cancel(r, c, now, self.mint, out)
         self._settle(r)

@@ -3,11 +3,8 @@
 What a command means is the engine's business; here it is only handed over. Nothing survives a restart but the fences.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from holdfast.engine.table import Table
-from holdfast.ports import Alarm, Sink
+from holdfast.ports import Alarm, Sink, Store
 from holdfast.words import (
     FOREVER,
     Cancel,
@@ -26,7 +23,7 @@ from holdfast.words import (
 )
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Applies each command at once to the table in memory."""
 
     def __init__(self, mint: Mint, alarm: Alarm, *, keys_max: int, waiters_max: int, idle_max_ns: int) -> None:
@@ -34,33 +31,48 @@ class MemoryStore:
         self.sink: Sink
         self._alarm = alarm
         self._alarm_at = FOREVER
-        self._verbs: dict[type, Callable[[Any, int], None]] = {
-            Claim: self._enqueue,
-            End: self._end,
-            Renew: self._renew,
-            Wait: self._wait,
-            Convert: self._convert,
-            Cancel: self._cancel,
-            Hangup: self._hangup,
-            Look: self._look,
-        }
+        self._out: list[Effect] = []  # for the next command; most leave it empty, so it is used again
 
     def submit(self, command: Command, now: int) -> None:
-        self._verbs[type(command)](command, now)
+        if isinstance(command, Claim):
+            self._enqueue(command, now)
+        elif isinstance(command, End):
+            self._end(command, now)
+        else:
+            self._other(command, now)
         if self.table.soonest < self._alarm_at:
             self._alarm_at = self.table.soonest
             self._alarm(self._alarm_at)
 
+    def _other(self, command: Renew | Wait | Convert | Cancel | Hangup | Look, now: int) -> None:
+        match command:
+            case Renew():
+                self._renew(command, now)
+            case Wait():
+                self._wait(command, now)
+            case Convert():
+                self._convert(command, now)
+            case Cancel():
+                self._cancel(command, now)
+            case Hangup():
+                self._hangup(command, now)
+            case Look():
+                self._look(command)
+
     def _enqueue(self, claim: Claim, now: int) -> None:
-        out: list[Effect] = []
+        out = self._out
         answer = self.table.enqueue(claim, now, out)
+        if out:
+            self._out = []
         self.sink.answer(claim, answer, claim)
         if out:
             self.sink.news(out)
 
     def _end(self, end: End, now: int) -> None:
-        out: list[Effect] = []
+        out = self._out
         answer = self.table.end(end, now, out)
+        if out:
+            self._out = []
         self.sink.answer(end, answer, None)
         if out:
             self.sink.news(out)
@@ -94,7 +106,7 @@ class MemoryStore:
         self.table.hangup(hangup, now, out)
         self.sink.news(out)
 
-    def _look(self, look: Look, now: int) -> None:
+    def _look(self, look: Look) -> None:
         views = [
             View(r.key, r.limit, [Holder(c) for c in r.held.values()], len(r.waiting or ()), r.touched)
             for r in self.table.resources.values()

@@ -6,12 +6,14 @@ Pure text work in both directions. No lock rule, no connection and no clock may 
 import json
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, final
 
 from holdfast.words import (
     CW,
     EX,
     FOREVER,
+    GRANTED,
+    RENEWED,
     SECOND,
     TOKEN_BYTES,
     UNLIMITED,
@@ -30,9 +32,6 @@ SECONDS_MAX: Final = 9_223_372_036  # whole seconds that fit an int64 of nanosec
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 CACHE_MAX: Final = 4096
-
-GRANTED: Final = Answer.GRANTED
-RENEWED: Final = Answer.RENEWED
 
 LOCK: Final = b"lock:"
 SEMAPHORE: Final = b"sem:"
@@ -66,18 +65,21 @@ LINE_TOO_LONG: Final = 12
 BAD_LIMIT: Final = 13
 
 
+@final
 class Ping:
     """`ping`: keeps a connection alive."""
 
     __slots__ = ()
 
 
+@final
 class Stats:
     """`stats`: what the service knows, as JSON."""
 
     __slots__ = ()
 
 
+@final
 class Auth:
     """`auth`: a token for the whole connection."""
 
@@ -159,8 +161,6 @@ class LineCodec:
         self._acquire_args: dict[bytes, tuple[int, int]] = {}
         self._lock_keys: dict[bytes, bytes] = {}
         self._decoders: dict[bytes, Callable[[bytes, bytes], Frame]] = {
-            b"l": self._lock,
-            b"r": self._release_lock,
             b"n": self._renew_lock,
             b"e": self._enqueue_lock,
             b"w": self._wait_lock,
@@ -176,6 +176,10 @@ class LineCodec:
 
     def decode(self, command: bytes, key: bytes, arg: bytes) -> Frame:
         """Read one frame, its line ends already removed; raises BadLine."""
+        if command == b"l":
+            return self._lock(key, arg)
+        if command == b"r":
+            return self._release_lock(key, arg)
         decoder = self._decoders.get(command)
         if decoder is None:
             raise BadLine(UNKNOWN_COMMAND, "unknown command")
@@ -310,15 +314,26 @@ REPLIES: Final[dict[Answer, bytes]] = {
 }
 
 
+# How leases end a line of grant; there are few of them, and formatting is dear.
+_LEASES: Final[dict[int, bytes]] = {}
+
+
+def _spell_lease(lease_ns: int) -> bytes:
+    if len(_LEASES) >= CACHE_MAX:
+        _LEASES.clear()
+    text = _LEASES[lease_ns] = b" %d\n" % (lease_ns // SECOND)
+    return text
+
+
 def reply_to(request: Request, answer: Answer, claim: Claim | None) -> bytes:
     """Spell the answer to a request."""
     if answer is GRANTED:
         assert claim is not None
         # The first phase of two got the lock at once.
-        word = b"acquired" if type(request) is Claim and request.tracked else b"ok"
-        return b"%b %b %d\n" % (word, claim.token, claim.lease_ns // SECOND)
+        word = b"acquired " if isinstance(request, Claim) and request.tracked else b"ok "
+        return word + claim.token + (_LEASES.get(claim.lease_ns) or _spell_lease(claim.lease_ns))
     if answer is RENEWED:
-        assert type(request) is Renew
+        assert isinstance(request, Renew)
         return b"ok %d\n" % (request.lease_ns // SECOND)
     return REPLIES[answer]
 

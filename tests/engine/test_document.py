@@ -1,0 +1,220 @@
+"""A resource goes to its document and comes back with all that its transitions depend on; anything else is refused.
+
+That random commands cannot tell the two apart is tested in test_differential.py.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.engine.document import VERSION, decode, encode, reload
+from holdfast.engine.invariants import check, check_table
+from holdfast.engine.resource import Resource
+from holdfast.errors import DocumentError
+from holdfast.words import CR, CW, EX, FOREVER, NL, PR, UNLIMITED, Answer, Claim, Mode, Reason, State
+from tests.engine.kit import KEY, Scene
+
+
+def full_scene() -> Scene:
+    """Set a scene in which everything that a document has a place for is used."""
+    scene = Scene()
+    scene.ask("w", EX)
+    scene.end("w", value=b"\x00value")
+    scene.ask("a", PR, lease=30, listens=True)
+    scene.ask("b", PR, lease=60, tracked=True)
+    scene.ask("c", CR)
+    scene.ask("d", NL)
+    scene.convert("d", CW, patience=50)
+    scene.convert("c", CW, patience=40)
+    scene.ask("e", EX, patience=20, listens=True)
+    scene.ask("f", PR, tracked=True)
+    return scene
+
+
+def claim_facts(c: Claim) -> dict[str, object]:
+    return {name: getattr(c, name) for name in Claim.__slots__ if name != "book"}
+
+
+def facts(r: Resource) -> dict[str, object]:
+    """Spread out all that is known of a resource, except whom the table wakes and what is only a matter of speed."""
+    facts: dict[str, object] = {name: getattr(r, name) for name in Resource.__slots__ if name not in ("agenda", "wake")}
+    for place in ("held", "waiting", "converting"):
+        claims = getattr(r, place)
+        facts[place] = None if claims is None else [(at, claim_facts(c)) for at, c in claims.items()]
+    return facts
+
+
+def test_a_resource_comes_back_as_it_was() -> None:
+    scene = full_scene()
+    assert (scene.converters, scene.waiters) == (["d", "c"], ["e", "f"])
+    back = decode(KEY, encode(scene.key))
+    check(back, scene.now)
+    assert facts(back) == facts(scene.key)
+
+
+def test_modes_and_states_come_back_as_what_they_were() -> None:
+    """The engine compares them by identity, so that a plain number would be a wrong one."""
+    back = decode(KEY, encode(full_scene().key))
+    for c in [*back.held.values(), *(back.waiting or {}).values()]:
+        assert type(c.mode) is type(c.want) is Mode
+        assert type(c.state) is State
+
+
+def test_an_idle_resource_comes_back_as_it_was() -> None:
+    scene = Scene()
+    scene.ask("a", CW, limit=5)
+    scene.end("a")
+    back = decode(KEY, encode(scene.key))
+    assert facts(back) == facts(scene.key)
+    assert (back.limit, back.fence, back.waiting, back.converting, back.wanted) == (5, 1, None, None, None)
+
+
+def test_a_resource_that_is_stuck_comes_back_stuck() -> None:
+    scene = Scene()
+    scene.ask("a")
+    scene.ask("b")
+    scene.mint.dry = True
+    scene.end("a")
+    back = decode(KEY, encode(scene.key))
+    assert back.stuck
+    assert back.soonest == scene.key.soonest
+
+
+def test_holders_come_back_in_the_order_of_their_grants_and_not_of_their_fences() -> None:
+    scene = Scene()
+    for name in "abc":
+        scene.ask(name, CR)
+    scene.convert("a", NL)
+    assert scene.holders == ["b", "c", "a"]
+    reload(scene.table, KEY)
+    assert [c.ticket for c in scene.key.held.values()] == [b"b", b"c", b"a"]
+
+
+def test_tickets_may_be_numbers_or_bytes() -> None:
+    scene = Scene()
+    for ticket in (0, 2**63, b"", b"\xff"):
+        c = Claim(KEY, CR, 1, UNLIMITED, FOREVER, FOREVER)
+        c.ticket = ticket
+        assert scene.table.enqueue(c, scene.now, []) is Answer.GRANTED
+    back = decode(KEY, encode(scene.key))
+    assert [c.ticket for c in back.held.values()] == [0, 2**63, b"", b"\xff"]
+
+
+def test_a_document_is_small() -> None:
+    scene = Scene()
+    scene.ask("a", lease=30)
+    assert len(encode(scene.key)) <= 200
+
+
+def test_the_key_is_not_in_the_document() -> None:
+    scene = full_scene()
+    assert KEY not in encode(scene.key)
+    assert decode(b"moved", encode(scene.key)).key == b"moved"
+
+
+# --- what is no document ---
+
+
+@pytest.mark.parametrize("document", [b"", b"\x90", b"\xc0", b"nonsense", b"\x91\x01", b"\x91\xa11"])
+def test_bytes_that_are_no_document_are_refused(document: bytes) -> None:
+    with pytest.raises(DocumentError, match="cannot be read"):
+        decode(KEY, document)
+
+
+def test_a_document_cut_short_anywhere_is_refused() -> None:
+    document = encode(full_scene().key)
+    for length in range(len(document)):
+        with pytest.raises(DocumentError):
+            decode(KEY, document[:length])
+
+
+def test_a_document_of_another_version_is_refused_by_its_number() -> None:
+    document = msgspec.msgpack.encode([VERSION + 1, "of a shape that nobody knows yet"])
+    with pytest.raises(DocumentError, match=f"version {VERSION + 1}; this release reads {VERSION}"):
+        decode(KEY, document)
+
+
+# Where things stand in the list of a resource, and of a claim.
+HELD, WAITING, STATE, WANT = 10, 11, 2, 4
+
+
+def spoil_held_state(document: list[Any]) -> None:
+    document[HELD][0][STATE] = State.WAITING
+
+
+def spoil_waiting_state(document: list[Any]) -> None:
+    document[WAITING][0][STATE] = State.HELD
+
+
+def repeat_holder(document: list[Any]) -> None:
+    document[HELD].append(document[HELD][0])
+
+
+def repeat_waiter(document: list[Any]) -> None:
+    document[WAITING].append(document[WAITING][0])
+
+
+def spoil_mode(document: list[Any]) -> None:
+    document[HELD][0][WANT] = 6
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (spoil_held_state, "lists a claim as held that is WAITING"),
+        (spoil_waiting_state, "lists a claim as waiting that is HELD"),
+        (repeat_holder, "lists a holder twice"),
+        (repeat_waiter, "lists a waiter twice"),
+        (spoil_mode, "cannot be read"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_document_that_contradicts_itself_is_refused(spoil: Callable[[list[Any]], None], why: str) -> None:
+    document = msgspec.msgpack.decode(encode(full_scene().key))
+    spoil(document)
+    with pytest.raises(DocumentError, match=why):
+        decode(KEY, msgspec.msgpack.encode(document))
+
+
+# --- a live table whose resource is read again ---
+
+
+def test_a_reload_changes_nothing_that_anybody_can_see() -> None:
+    scene = full_scene()
+    before, old = facts(scene.key), scene.key
+    wakes = [(when, n) for when, n, _ in scene.table._wakes]
+    reload(scene.table, KEY)
+    assert scene.key is not old
+    assert facts(scene.key) == before
+    assert [(when, n) for when, n, _ in scene.table._wakes] == wakes
+    check_table(scene.table, scene.now)
+
+
+def test_after_a_reload_sessions_find_their_claims_and_deadlines_are_met() -> None:
+    scene = Scene()
+    scene.ask("a", PR, lease=30)
+    scene.ask("b", PR, lease=60)
+    reload(scene.table, KEY)
+    for name in "ab":
+        c = scene.table.find(scene.session(name), name.encode())
+        assert c is not None
+        assert c is not scene[name]
+        scene.claims[name] = c
+    assert scene.after(30) == [("ended", "a", Reason.EXPIRED)]
+    scene.hangup("b")
+    assert scene.news == [("ended", "b", Reason.LAPSED)]
+    scene.sleep(100)
+    assert scene.table.sweep(scene.now) == 1
+
+
+def test_after_a_reload_what_is_nobodys_any_more_is_still_nobodys() -> None:
+    scene = Scene()
+    scene.ask("a", lease=30)
+    scene.hangup("a", keep_held=True)
+    reload(scene.table, KEY)
+    c = next(iter(scene.key.held.values()))
+    assert c.book is None
+    assert scene.table.find(c.session, c.ticket) is None
+    assert (c.limit, c.convert_deadline) == (UNLIMITED, FOREVER)
