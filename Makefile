@@ -15,7 +15,12 @@ SECONDS_OF_SOAK ?= 30
 # The files whose every branch has to be tried by the tests.
 FULLY_COVERED := */holdfast/words.py,*/holdfast/engine/*,*/holdfast/wire/*
 
-.PHONY: help serve test check bench sim fuzz soak docs clean programs
+# The package with the path of a request compiled; see docs/decisions/0004-compiled-hot-path.md.
+FAST := $(CURDIR)/build/fast
+# These run once more on it: what is compiled must behave as what is read.
+TESTS_OF_COMPILED := tests/engine tests/wire tests/doors tests/stores tests/stories tests/test_desk.py tests/test_server.py
+
+.PHONY: help serve test check bench sim fuzz soak docs clean programs fast
 
 help:
 	@echo "make serve   run the service in the foreground (ARGS=... are its options)"
@@ -40,8 +45,12 @@ $(DOCS_READY): $(READY)
 programs:
 	@tools/need.sh cc nc
 
-serve: $(READY)
-	$(BIN)/holdfast serve $(ARGS)
+# It looks by itself whether anything has changed.
+fast: $(READY)
+	@$(BIN)/python -m tools.compile
+
+serve: fast
+	PYTHONPATH=$(FAST) $(BIN)/holdfast serve $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check
@@ -50,15 +59,16 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.mirror
 
-test: programs check
+test: programs check fast
 	@mkdir -p build
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(FULLY_COVERED)' --fail-under=100
+	PYTHONPATH=$(FAST) $(BIN)/python -m pytest $(TESTS_OF_COMPILED)
 	$(BIN)/python -m sim --seeds $(SEEDS_IN_TEST)
 
-bench: programs $(READY)
-	$(BIN)/python -m bench.run $(ARGS)
+bench: programs fast
+	PYTHONPATH=$(FAST) $(BIN)/python -m bench.run $(ARGS)
 
 sim: $(READY)
 	$(BIN)/python -m sim --seeds $(SEEDS)
@@ -66,8 +76,8 @@ sim: $(READY)
 fuzz: $(READY)
 	$(BIN)/python -m fuzz --seconds $(SECONDS_OF_FUZZ)
 
-soak: $(READY)
-	$(BIN)/python -m bench.soak --seconds $(SECONDS_OF_SOAK)
+soak: fast
+	PYTHONPATH=$(FAST) $(BIN)/python -m bench.soak --seconds $(SECONDS_OF_SOAK)
 
 docs: $(DOCS_READY)
 	$(BIN)/sphinx-build -q -b html docs build/docs

@@ -182,9 +182,11 @@ class Desk(Sink):
         if self._telling:
             return
         self._telling = True
-        while self._news:
-            self._tell(self._news.popleft())
-        self._telling = False
+        try:
+            while self._news:
+                self._tell(self._news.popleft())
+        finally:
+            self._telling = False  # one caller whose door fails must not silence all others for good
 
     def _tell(self, effect: Effect) -> None:
         claim = effect.claim

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 from holdfast.words import Answer, Claim, Command, Effect, Look, Request, View, Wait
 
 # Tells the time in nanoseconds; never steps back.
@@ -22,6 +24,7 @@ class Dice(Protocol):
     def roll(self, count: int) -> bytes: ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Sink(ABC):
     """Where a store's answers and news go, once its state is safe. Each command but a hangup gets one answer."""
 
@@ -38,6 +41,7 @@ class Sink(ABC):
         """Take what happened to third parties, in order."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Store(ABC):
     """What holds the truth. `submit` returns at once; answers and news reach the sink now or later, in order."""
 
@@ -62,6 +66,7 @@ class Store(ABC):
         """Let go of files and connections; what is durable stays."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Face(ABC):
     """What a door shows the desk of one caller."""
 

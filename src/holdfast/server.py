@@ -5,13 +5,14 @@ Everything below is handed its clock, dice and sockets from here; no request pas
 
 import asyncio
 import contextlib
+import gc
 import signal
 import ssl
 import sys
 from collections.abc import Callable
 from types import ModuleType
 
-from holdfast import __version__
+from holdfast import __version__, words
 from holdfast.config import Config, cautions, parse_store, split_address
 from holdfast.desk import Desk
 from holdfast.doors.line import LineConnection, LineDoor, LineSettings
@@ -41,6 +42,9 @@ def run(config: Config) -> int:
     configure(config.log_level, config.log_format, sys.stderr)
     for caution in cautions(config):
         log.warning("caution", detail=caution)
+    # What lives by now lives for ever; and claims come and go without cycles, so looking for some can be rare.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
     loop_module = fastest_loop()
     runner = asyncio.Runner(loop_factory=loop_module.new_event_loop)
     with runner:
@@ -78,13 +82,13 @@ class Server:
         self._line = LineDoor(self._desk, clock, self._alarm, line_settings(config))
         self._gate = Gate(config.connections_max, config.connections_per_address_max)
 
-    def _make_mint(self) -> Mint:
+    def _make_mint(self) -> words.Mint:
         path = parse_store(self._config.store).fence_file
         if path is None:
-            return Mint(Fences(self._clock()), SystemDice())
+            return Mint(Fences(self._clock()), SystemDice()).__call__
         self._journal = Journal.open(path, self._clock())
         fences = Fences(self._journal.floor, self._journal.ceiling, self._journal.extend)
-        return Mint(fences, SystemDice())
+        return Mint(fences, SystemDice()).__call__
 
     # --- life ---
 
@@ -95,14 +99,17 @@ class Server:
         self._somebody_left = asyncio.Event()
         loop.set_exception_handler(self._on_bug)
         try:
-            listeners = self._open()
+            # Before the first listener: whoever could reach us may also want to stop us.
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+            listeners = self._open()
             log.info("serving", version=__version__, store=self._config.store, line=self._config.line, loop=loop_name)
             chores = [
                 loop.create_task(self._every(self._config.sweep_interval_ns, self._desk.sweep)),
                 loop.create_task(self._every(self._config.gc_interval_ns, self._sweep_store)),
             ]
+            for chore in chores:
+                chore.add_done_callback(self._on_chore_over)
             await self._stopping.wait()
             for listener in listeners:
                 listener.close()
@@ -175,6 +182,13 @@ class Server:
             self._exit_code = EXIT_BUG
             self._stopping.set()
 
+    def _on_chore_over(self, chore: "asyncio.Task[None]") -> None:
+        """A chore ends by being cancelled, or because it failed: then nobody would do it any more."""
+        if not chore.cancelled():
+            log.error("bug", detail="a chore failed", exc_info=chore.exception())
+            self._exit_code = EXIT_BUG
+            self._stopping.set()
+
     # --- time ---
 
     def _alarm(self, when: int) -> None:
@@ -225,7 +239,8 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(config.tls_cert, config.tls_key)
+        # No password, rather than a question on the terminal that nobody would answer.
+        context.load_cert_chain(config.tls_cert, config.tls_key, password="")
         if config.tls_client_ca is not None:
             context.load_verify_locations(config.tls_client_ca)
             context.verify_mode = ssl.CERT_REQUIRED

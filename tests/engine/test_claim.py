@@ -243,12 +243,12 @@ def test_a_renewal_with_a_wrong_token_does_not_keep_the_key_alive() -> None:
     assert scene.key.touched == touched
 
 
-def test_what_was_promised_last_is_what_a_conversion_starts_again() -> None:
+def test_a_renewal_leaves_the_lease_that_a_wait_starts_again() -> None:
     scene = Scene()
-    scene.ask("a", EX, lease=30)
-    scene.renew("a", 600)
-    scene.convert("a", PR)
-    assert scene["a"].deadline == scene.now + span(600)
+    scene.ask("a", lease=10, tracked=True)
+    scene.renew("a", 60)
+    assert scene.wait("a") is Answer.GRANTED
+    assert scene["a"].deadline == scene.now + span(10)
 
 
 # --- ending ---

@@ -154,6 +154,16 @@ def test_s9_a_way_down_keeps_the_fence_and_starts_the_lease_again() -> None:
     assert scene.holders == ["a"]
 
 
+@pytest.mark.parametrize("want", [CR, PR, EX], ids=lambda mode: mode.name)
+def test_a_conversion_never_makes_a_lease_shorter_than_a_renewal_promised(want: Mode) -> None:
+    scene = Scene()
+    scene.ask("a", PR, lease=30)
+    scene.renew("a", 600)
+    assert scene.convert("a", want) is Answer.GRANTED
+    assert scene.after(599) == []
+    assert scene.after(1) == [("ended", "a", Reason.EXPIRED)]
+
+
 def test_s9_a_way_up_gets_a_fence_of_its_own() -> None:
     scene = Scene()
     scene.ask("a", PR)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.engine.invariants import check, check_table
-from holdfast.engine.resource import Resource
+from holdfast.engine.resource import Resource, everybody, turn_of
 from holdfast.words import BIT, CR, CW, EX, FOREVER, GONE, HELD, PR, PW, WAITING, Reason
 from tests.engine.kit import KEY, Scene
 
@@ -37,20 +37,16 @@ def test_a_healthy_resource_passes() -> None:
 
 def with_agenda(scene: Scene) -> Resource:
     r = scene.key
-    r.agenda = [(c.deadline, c.state is WAITING, n, c) for n, c in enumerate(map(scene.__getitem__, "acd"))]
-    r.agenda.append((scene["b"].convert_deadline, False, 9, scene["b"]))
-    r.agenda.sort()
+    r.agenda = sorted(turn_of(c) for c in everybody(r))
     return r
 
 
-def test_an_agenda_whose_entries_are_too_early_passes() -> None:
+def test_an_agenda_with_stale_entries_passes() -> None:
     scene = healthy()
     r = with_agenda(scene)
     check(r, scene.now)
     assert r.agenda is not None
-    r.agenda[0] = (0, False, 0, r.agenda[0][3])
-    scene["d"].deadline += 1
-    scene["d"].patience_ns += 1
+    r.agenda.insert(0, (0, False, 0, scene["d"]))
     check(r, scene.now)
 
 
@@ -58,7 +54,7 @@ def test_an_endless_deadline_needs_no_entry() -> None:
     scene = healthy()
     r = with_agenda(scene)
     assert r.agenda is not None
-    r.agenda.pop()
+    assert r.agenda.pop()[3] is scene["d"]
     scene["d"].deadline = scene["d"].patience_ns = FOREVER
     check(r, scene.now)
 
@@ -180,7 +176,6 @@ BREAKS: dict[str, tuple[Break, str]] = {
     "a waiter with a mode": (set_of("c", mode=CR), "_check_claim"),
     "a waiter with a token": (set_of("c", token=b"t"), "_check_claim"),
     "a waiter with more patience than it had": (set_of("c", patience_ns=1), "_check_claim"),
-    "a lease longer than was asked for": (set_of("a", lease_ns=1), "_check_claim"),
     "a conversion to the same mode": (set_of("b", mode=CW), "_check_claim"),
     "a holder that wants something else": (set_of("a", want=EX), "_check_claim"),
     "a holder with the patience of a conversion": (set_of("a", convert_deadline=1), "_check_claim"),

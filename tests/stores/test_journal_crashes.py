@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import FenceFileError
 from holdfast.stores.journal import FENCE_RANGE, Journal, decode_record, encode_record
-from tests.stores.paper_disk import PaperDisk, PowerCut
+from holdfast.testing.disk import PaperDisk, PowerCut
 from tests.stores.processes import ours
 
 CLOCK = 0x18A0_0000_0000_0000

@@ -7,7 +7,7 @@ import asyncio
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final, cast
 
 from holdfast.desk import Desk, Session
@@ -19,6 +19,9 @@ from holdfast.words import DRAINING, FOREVER, SECOND, Answer, Claim, Effect, Loo
 AUTH_COOL_DOWN_NS: Final = SECOND // 10
 
 LINE_BYTES_MAX: Final = wire.LINE_BYTES_MAX
+CARRIAGE_RETURN: Final = 13
+# How many wakes of connections that are gone may lie about.
+WAKES_SPARE: Final = 1000
 
 log = get_logger(door="line")
 
@@ -39,6 +42,7 @@ class LineDoor:
     """Makes the connections of this door and keeps their time."""
 
     def __init__(self, desk: Desk, clock: Clock, alarm: Alarm, settings: LineSettings) -> None:
+        assert settings.auth_token != b""  # whoever sent nothing would have sent the right thing
         self.desk = desk
         self.clock = clock
         self.settings = settings
@@ -73,7 +77,14 @@ class LineDoor:
         connection.wake = deadline
         self._wakes_so_far += 1
         heappush(self._wakes, (deadline, self._wakes_so_far, connection))
+        if len(self._wakes) > 2 * len(self.connections) + WAKES_SPARE:
+            self._forget_the_gone()
         self._alarm(deadline)
+
+    def _forget_the_gone(self) -> None:
+        """Drop the wakes of connections that are over, so that many short ones do not add up until their time."""
+        self._wakes = [wake for wake in self._wakes if wake[2].wake == wake[0] and wake[2] in self.connections]
+        heapify(self._wakes)
 
 
 class LineConnection(Face):
@@ -116,6 +127,8 @@ class LineConnection(Face):
             self._read_by(self._clock() + self._read_timeout_ns)
 
     def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
         if self._rest:
             data = self._rest + data
         self._rest = data
@@ -124,7 +137,7 @@ class LineConnection(Face):
         elif self._busy or self._paused:
             if len(data) > self._door.settings.pending_bytes_max:
                 self.abort()  # whoever pipelines without end behind a blocked request has no claim to an answer
-        elif not self._closing:
+        else:
             self._pump(self._clock())
 
     def eof_received(self) -> None:
@@ -156,25 +169,37 @@ class LineConnection(Face):
         self._carry_on()
 
     def abort(self) -> None:
+        """Cut the connection. It is hung up at once, so that nothing is granted to it on the way out."""
         self._closing = True
+        self._desk.close(self._session, self._clock())
         self._transport.abort()
 
     def tick(self, now: int) -> None:
         """Act on what has taken too long, or come back later."""
+        # Nothing is read, and so no line can be late, behind a busy request or for a peer that does not read.
+        deadline = FOREVER if self._busy or self._paused else self._deadline
         if self._write_deadline <= now:
             self.abort()
-        elif self._deadline <= now and self._closing:
-            self._transport.close()
-        elif self._deadline <= now and not self._busy:
+        elif self._closing:
+            self._linger(now)
+        elif deadline <= now:
             self._refuse(wire.READ_TIMEOUT, now)
         else:
-            self._watch(min(self._write_deadline, FOREVER if self._busy else self._deadline))
+            self._watch(min(self._write_deadline, deadline))
+
+    def _linger(self, now: int) -> None:
+        """Close when the cool-down is over; the last reply still has the time that any reply has."""
+        if self._deadline <= now:
+            self._deadline = FOREVER
+            self._transport.close()
+        self._watch(min(self._write_deadline, self._deadline))
 
     # --- frames in ---
 
     def _carry_on(self) -> None:
         """Go on with what waited behind a busy request or a peer that did not read."""
         if not (self._busy or self._paused or self._closing or self._pumping):
+            self._partial = 0  # the time of a line that has begun meanwhile starts now
             self._pump(self._clock())
 
     def _pump(self, now: int) -> None:
@@ -182,7 +207,7 @@ class LineConnection(Face):
         data = self._rest
         lines = data.split(b"\n")
         whole = len(lines) - 1
-        plain = len(data) <= LINE_BYTES_MAX and data.find(b"\r") < 0  # no line can be too long, none needs a trim
+        plain = len(data) <= LINE_BYTES_MAX and CARRIAGE_RETURN not in data  # no line can be too long, none needs a trim
         at = 0
         self._pumping = True
         while whole - at >= 3:
@@ -207,7 +232,7 @@ class LineConnection(Face):
             return
         self._partial = 0
         self._deadline = FOREVER
-        if self._idle_timeout:
+        if self._idle_timeout or self._draining_line:
             self._read_by(now + self._read_timeout_ns)
 
     def _read_on(self, partial: list[bytes], served: bool, now: int) -> None:
@@ -290,6 +315,8 @@ class LineConnection(Face):
         self._out.append(wire.stats_line(views, len(self._desk.sessions), self._clock()))
         if not self._pumping:
             self._carry_on()
+            if self._out:
+                self._flush()
 
     def news(self, effect: Effect) -> None:
         """This protocol has no way to tell; whoever wants to know asks."""

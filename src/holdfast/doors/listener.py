@@ -21,8 +21,23 @@ KEEPALIVE_IDLE_S: Final = 45
 KEEPALIVE_INTERVAL_S: Final = 15
 KEEPALIVE_PROBES: Final = 3
 
-# Shortages that pass; anything else that accept reports is a broken socket.
-SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
+# Shortages that pass, and what Linux reports here although it happened to the peer that was next in line (accept(2));
+# anything else is a broken socket.
+PASSING: Final = (
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOBUFS,
+    errno.ENOMEM,
+    errno.ECONNABORTED,
+    errno.EPERM,
+    errno.EPROTO,
+    errno.ENOPROTOOPT,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENONET,
+)
 
 Left = Callable[[], None]
 
@@ -125,7 +140,7 @@ class Listener:
             self._admit(peer, str(address[0]))
 
     def _accept_failed(self, error: OSError) -> None:
-        if error.errno not in SHORTAGES:
+        if error.errno not in PASSING:
             self._loop.remove_reader(self._sock.fileno())
             self._broken(error)
             return

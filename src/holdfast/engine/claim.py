@@ -83,7 +83,6 @@ def renew(r: Resource, token: bytes, lease_ns: int, now: int) -> Answer:
     if c is None:
         return NOT_HELD
     r.touched = now
-    c.lease_ns = lease_ns  # a conversion starts the lease again, and must not make it shorter than was promised last
     c.deadline = now + lease_ns
     note(r, c, c.deadline)
     return RENEWED

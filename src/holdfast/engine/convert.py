@@ -5,7 +5,15 @@ Statements S7 to S23. The old mode stays in force until the new one is granted; 
 
 from holdfast.engine import value as block
 from holdfast.engine.nudge import nudge_holders
-from holdfast.engine.resource import Resource, change_mode, join_converting, leave_converting, note, remove
+from holdfast.engine.resource import (
+    Resource,
+    change_mode,
+    join_converting,
+    leave_converting,
+    note,
+    remove,
+    restart_lease,
+)
 from holdfast.engine.serve import may_convert, serve
 from holdfast.errors import FenceUnavailable
 from holdfast.words import (
@@ -51,8 +59,7 @@ def _go_down(r: Resource, c: Claim, how: Convert, now: int, mint: Mint, out: lis
     """S9: keeping out less than before is always possible. The fence stays: nobody can have come between."""
     block.on_convert(r, c, how.want, how.value)
     change_mode(r, c, how.want)
-    c.deadline = now + c.lease_ns
-    note(r, c, c.deadline)
+    restart_lease(r, c, now)
     serve(r, now, mint, out)
 
 
@@ -63,8 +70,7 @@ def _go_up(r: Resource, c: Claim, how: Convert, now: int, mint: Mint, out: list[
         return Answer.NO_FENCE
     change_mode(r, c, how.want)
     c.fence = r.fence = fence
-    c.deadline = now + c.lease_ns
-    note(r, c, c.deadline)
+    restart_lease(r, c, now)
     serve(r, now, mint, out)  # PR to CW and back frees one side while it takes the other
     return Answer.GRANTED
 
@@ -91,4 +97,5 @@ def cancel(r: Resource, c: Claim, now: int, mint: Mint, out: list[Effect]) -> An
 def fall_back(r: Resource, c: Claim, reason: Reason, out: list[Effect]) -> None:
     """End a conversion without a grant: one completion, and the old mode as before."""
     leave_converting(r, c)
+    note(r, c, c.deadline)
     out.append(Stayed(c, reason))

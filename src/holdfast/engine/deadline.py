@@ -3,17 +3,17 @@
 The order is the order of the deadlines themselves, however late somebody looks; no clock is read here.
 """
 
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop
 from typing import Final
 
 from holdfast.engine import value as block
 from holdfast.engine.convert import fall_back
-from holdfast.engine.resource import Resource, everybody, note, remove, turn_of
+from holdfast.engine.resource import Resource, everybody, remove, turn_of
 from holdfast.engine.serve import FENCE_RETRY_NS, serve
 from holdfast.words import FOREVER, GONE, WAITING, Claim, Effect, Ended, Mint, Reason
 
-# A key with more claims than this keeps an agenda: a heap in which an entry may be too early, never too late. Below
-# it, looking at everybody is cheaper than keeping one.
+# A key with more claims than this keeps an agenda: a heap with the turn of each claim, and with stale turns that are
+# passed over. Below it, looking at everybody is cheaper than keeping one.
 CROWD: Final = 32
 
 
@@ -24,7 +24,6 @@ def expire(r: Resource, now: int, mint: Mint, out: list[Effect]) -> None:
     while (c := _next_due(r, now)) is not None:
         if c.convert_deadline < c.deadline:
             fall_back(r, c, Reason.TIMED_OUT, out)
-            note(r, c, c.deadline)
         else:
             _run_out(r, c, now, out)
         serve(r, now, mint, out)
@@ -62,10 +61,7 @@ def _next_on_agenda(r: Resource, now: int) -> Claim | None:
     while agenda and agenda[0][0] <= now:
         entry = heappop(agenda)
         c = entry[3]
-        turn = turn_of(c)
-        if c.state is not GONE and turn == entry:
+        if c.state is not GONE and turn_of(c) == entry:
             return c
-        if c.state is not GONE and turn[0] < FOREVER:
-            heappush(agenda, turn)
     r.soonest = agenda[0][0] if agenda else FOREVER
     return None

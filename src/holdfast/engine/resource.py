@@ -111,7 +111,6 @@ def grant(r: Resource, c: Claim, now: int, fence: int, secret: bytes) -> None:
     if mode is not EX:
         r.tally[mode] += 1
     if c.listens:
-        c.nudged = 0
         r.listeners += 1
     if deadline < r.soonest or r.agenda is not None:
         note(r, c, deadline)
@@ -162,6 +161,12 @@ def change_mode(r: Resource, c: Claim, want: Mode) -> None:
     if c.listens:
         c.nudged = 0
         r.listeners += 1
+
+
+def restart_lease(r: Resource, c: Claim, now: int) -> None:
+    """Start the lease again after a conversion; a renewal may have promised more than that, and keeps its word."""
+    c.deadline = max(c.deadline, now + c.lease_ns)
+    note(r, c, c.deadline)
 
 
 def join_waiting(r: Resource, c: Claim) -> None:
@@ -217,10 +222,10 @@ def note(r: Resource, c: Claim, deadline: int) -> None:
     """Remember that something happens to this claim at `deadline`."""
     if deadline < r.soonest:
         r.soonest = deadline
-    if r.agenda is not None and deadline < FOREVER:
-        heappush(r.agenda, turn_of(c))
+    if r.agenda is not None and (turn := turn_of(c))[0] < FOREVER:
+        heappush(r.agenda, turn)
         if len(r.agenda) > AGENDA_PER_CLAIM * (len(r.held) + len(r.waiting or ())):
-            r.agenda = None  # most entries have come too early; whoever looks next makes a new one
+            r.agenda = None  # most entries are stale; whoever looks next makes a new one
 
 
 def everybody(r: Resource) -> list[Claim]:

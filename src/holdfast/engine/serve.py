@@ -12,7 +12,7 @@ from holdfast.engine.resource import (
     leave_converting,
     leave_waiting,
     mask_beside,
-    note,
+    restart_lease,
 )
 from holdfast.errors import FenceUnavailable
 from holdfast.words import CLASH, SECOND, Claim, Effect, Granted, Mint, Mode
@@ -63,5 +63,4 @@ def finish_conversion(r: Resource, c: Claim, now: int, mint: Mint) -> None:
     leave_converting(r, c)
     change_mode(r, c, want)
     c.fence = r.fence = fence
-    c.deadline = now + c.lease_ns
-    note(r, c, c.deadline)
+    restart_lease(r, c, now)

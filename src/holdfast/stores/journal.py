@@ -113,18 +113,25 @@ def _first_writes(data: bytes, survey: _Survey, record: bytes) -> list[tuple[int
 class Journal:
     """An open and locked fence file."""
 
-    __slots__ = ("_disk", "_file", "_path", "_sequence", "ceiling", "floor")
+    __slots__ = ("_disk", "_fence_range", "_file", "_path", "_sequence", "ceiling", "floor")
 
-    def __init__(self, path: str, file: int, disk: Disk) -> None:
+    def __init__(self, path: str, file: int, disk: Disk, fence_range: int) -> None:
         self._path = path
         self._file: int | None = file
         self._disk = disk
+        self._fence_range = fence_range
         self._sequence = 0  # of the last record that is surely on disk
         self.floor = 0  # the first fence is floor + 1
         self.ceiling = 0  # fences below it may be given out
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], clock_ns: int, disk: Disk = _FILE_DISK) -> "Journal":
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        clock_ns: int,
+        disk: Disk = _FILE_DISK,
+        fence_range: int = FENCE_RANGE,
+    ) -> "Journal":
         """Lock the file and secure a first range of fences, above all that were ever given out under it."""
         name = os.fspath(path)
         try:
@@ -133,7 +140,7 @@ class Journal:
             raise FenceFileError(f"fence file {name}: another server holds its lock") from error
         except OSError as error:
             raise FenceFileError(f"fence file {name}: cannot be opened: {error}") from error
-        journal = cls(name, file, disk)
+        journal = cls(name, file, disk, fence_range)
         try:
             journal._begin(file, clock_ns)
         except FenceFileError as error:
@@ -148,7 +155,7 @@ class Journal:
         data = self._disk.read(file, FILE_BYTES + 1)
         survey = _survey(data)
         floor = max(survey.ceiling, clock_ns)
-        ceiling = floor + FENCE_RANGE
+        ceiling = floor + self._fence_range
         sequence = survey.sequence + 1
         if ceiling > UINT64_MAX or sequence > UINT64_MAX:
             raise FenceFileError("its numbers are used up")
@@ -162,7 +169,7 @@ class Journal:
         """Make room for `fence` and those after it; return the new ceiling once it is safe on disk."""
         if self._file is None:
             raise FenceUnavailable("the fence file is closed")
-        ceiling = fence + FENCE_RANGE
+        ceiling = fence + self._fence_range
         sequence = self._sequence + 1
         if ceiling > UINT64_MAX or sequence > UINT64_MAX:
             raise FenceUnavailable("the numbers of the fence file are used up")

@@ -62,20 +62,22 @@ class MemoryStore(Store):
     def _enqueue(self, claim: Claim, now: int) -> None:
         out = self._out
         answer = self.table.enqueue(claim, now, out)
-        if out:
-            self._out = []
+        if not out:
+            self.sink.answer(claim, answer, claim)
+            return
+        self._out = []
         self.sink.answer(claim, answer, claim)
-        if out:
-            self.sink.news(out)
+        self.sink.news(out)
 
     def _end(self, end: End, now: int) -> None:
         out = self._out
         answer = self.table.end(end, now, out)
-        if out:
-            self._out = []
+        if not out:
+            self.sink.answer(end, answer, None)
+            return
+        self._out = []
         self.sink.answer(end, answer, None)
-        if out:
-            self.sink.news(out)
+        self.sink.news(out)
 
     def _renew(self, renew: Renew, now: int) -> None:
         out: list[Effect] = []

@@ -99,9 +99,10 @@ def parse_integer(text: bytes) -> int:
     """Read a decimal int64: an optional sign, ASCII digits, nothing else."""
     if not _INTEGER.fullmatch(text):
         raise BadLine(NOT_AN_INTEGER, "not an integer")
-    if len(text) > 40:  # leading zeros are allowed, but int() of thousands of digits is not cheap
-        text = text.replace(b"+", b"").lstrip(b"0") or b"0"
-    value = int(text) if len(text) <= 40 else INT64_MAX + 1
+    digits = text.lstrip(b"+-").lstrip(b"0") or b"0"  # any number of leading zeros is allowed
+    value = int(digits) if len(digits) < 20 else INT64_MAX + 2  # int() of thousands of digits is not cheap
+    if text.startswith(b"-"):
+        value = -value
     if not INT64_MIN <= value <= INT64_MAX:
         raise BadLine(NOT_AN_INTEGER, "does not fit 64 bits")
     return value

@@ -1,7 +1,9 @@
-"""A disk of paper for the tests of the fence journal: it tears writes, loses them, refuses them, and logs all.
+"""A disk of paper for the fence journal: it tears writes, loses them, refuses them, and logs all.
 
-It knows pieces and syncs only; what a journal should make of the remains is the tests' business.
+It knows pieces and syncs only; what a journal should make of the remains is its user's business.
 """
+
+from collections.abc import Callable
 
 
 class PowerCut(BaseException):
@@ -45,6 +47,15 @@ class PaperDisk:
             remains = [(offset, piece[:cut]) for cut in cuts] + [(offset + cut, piece[cut:]) for cut in cuts]
             contents = {overlay(content, at, rest) for content in contents for at, rest in remains}
         return contents
+
+    def remains(self, choose: Callable[[int], int]) -> bytes:
+        """Return one of those contents; `choose(most)` picks a number from 0 to `most`."""
+        content = self.durable
+        for offset, piece in self.pending:
+            cut = choose(len(piece))
+            at, rest = (offset, piece[:cut]) if choose(1) else (offset + cut, piece[cut:])
+            content = overlay(content, at, rest)
+        return content
 
     def _call(self, name: str) -> None:
         self.log.append(name)

@@ -1,0 +1,153 @@
+"""The README keeps its word: every example in it is run here, against a real server.
+
+Only the port is changed, to a free one; a program that the examples need is installed by `make test`.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from bench.servers import holdfast, running
+from tests.docs.pages import PORT, ROOT, blocks, links, read
+from tests.docs.wire import WAIT_S_MAX, calling, slow_wire
+
+README = blocks(read("README.md"))
+PROGRAMS = {
+    "sh": ["sh", "lock.sh"],
+    "python": [sys.executable, "lock.py"],
+    "perl": ["perl", "lock.pl"],
+    "javascript": ["node", "lock.js"],
+    "c": ["./lock"],
+}
+TRANSCRIPTS = [block for block in README if block.language == "console"]
+COMMANDS = [block for block in README if block.language == "sh" and not block.text.startswith("#!")]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running("readme", holdfast) as server:
+        yield server
+
+
+def program_in(language):
+    (found,) = [block for block in README if block.language == language and block not in COMMANDS]
+    return found
+
+
+def test_every_example_is_known_to_a_test_here():
+    run = [*TRANSCRIPTS, *COMMANDS, *map(program_in, PROGRAMS)]
+    assert len(README) == len(run)
+    assert set(README) == set(run)
+
+
+# --- the five programs ---
+
+
+@contextmanager
+def started(language, text, folder):
+    """Run a program as a reader would who saved it in a file."""
+    command = PROGRAMS[language]
+    file = folder / ("lock.c" if language == "c" else command[-1])
+    file.write_text(text)
+    if language == "c":
+        subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-o", "lock", "lock.c"], cwd=folder, check=True)
+    process = subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_program_waits_its_turn_works_and_gives_the_lock_back(language, server, tmp_path):
+    with (
+        calling(server.port) as other,
+        slow_wire(server.port) as port,
+        started(language, program_in(language).at_port(port), tmp_path) as program,
+    ):
+        _, held, _ = other.ask("l", "nightly-report", "0 30").split()
+        while not other.waiters("nightly-report"):
+            assert program.poll() is None, program.communicate()
+        assert other.ask("r", "nightly-report", held) == "ok"
+
+        output, errors = program.communicate(timeout=WAIT_S_MAX)
+        assert (program.returncode, errors) == (0, "")
+        found = re.fullmatch(r"working under fence ([0-9a-f]{16}) for at most 30 s\n", output)
+        assert found
+        assert found[1] > held[:16]
+
+        _, held, _ = other.ask("l", "nightly-report", "0 30").split()
+        assert other.ask("r", "nightly-report", held) == "ok"
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_program_without_luck_says_so_and_fails(language, server, tmp_path):
+    impatient = program_in(language).at_port(server.port).replace("10 30", "0 30")
+    with calling(server.port) as other:
+        assert other.ask("l", "nightly-report", "0 30").startswith("ok ")
+        with started(language, impatient, tmp_path) as program:
+            output, errors = program.communicate(timeout=WAIT_S_MAX)
+    assert (output, errors) == ("", "no lock: timeout\n")
+    assert program.returncode > 0  # which number is the language's own choice
+
+
+# --- what is typed ---
+
+
+def end(terminals):
+    """Press Ctrl-C in every terminal that is still busy."""
+    for terminal in terminals:
+        if terminal.poll() is None:
+            os.killpg(terminal.pid, signal.SIGKILL)
+        terminal.communicate()
+
+
+def test_what_is_typed_with_nc_is_answered_as_shown(server):
+    terminals = []
+    try:
+        for block in TRANSCRIPTS:
+            typed, *shown = block.at_port(server.port).splitlines()
+            assert typed.startswith("$ ")
+            terminal = subprocess.Popen(
+                typed[2:], shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+            )
+            terminals.append(terminal)
+            for line in shown:
+                pattern = re.escape(line).replace(re.escape("<32 hex>"), "[0-9a-f]{32}")
+                assert re.fullmatch(pattern, terminal.stdout.readline().decode().rstrip("\n"))
+    finally:
+        end(terminals)
+
+
+@pytest.mark.parametrize("command", [block.text for block in COMMANDS if block.text.startswith("make ")])
+def test_a_make_target_exists(command):
+    plan = [*shlex.split(command), "--dry-run"]
+    environ = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    subprocess.run(plan, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, check=True)
+
+
+def test_the_stand_in_for_dflockd_starts_with_the_flags_shown(tmp_path):
+    (command,) = [block.text for block in COMMANDS if "dflockd" in block.text]
+    program, *arguments = shlex.split(command)
+    assert program == ".venv/bin/holdfast"
+    here = [argument.replace("/var/lib/dflockd", str(tmp_path)) for argument in arguments]
+
+    def stand_in(port):
+        return [sys.executable, "-m", "holdfast", *(argument.replace(PORT, str(port)) for argument in here)]
+
+    with running("dflockd", stand_in) as server, calling(server.port) as caller:
+        assert caller.ask("l", "job", "0 30").startswith("ok ")
+    assert (tmp_path / "fence").stat().st_size > 0
+
+
+def test_every_link_leads_somewhere():
+    assert [link for link in links(read("README.md")) if not (ROOT / link).exists()] == []
