@@ -41,9 +41,9 @@ $(DOCS_READY): $(READY)
 	tools/venv.sh dev docs
 	@touch $@
 
-# The tests and the measurements use a C compiler and, as the README does, nc.
+# The tests and the measurements use a C compiler; the tests run the examples of the README, in all of their languages.
 programs:
-	@tools/need.sh cc nc
+	@tools/need.sh cc nc node perl
 
 # It looks by itself whether anything has changed.
 fast: $(READY)

@@ -81,6 +81,7 @@ class Caller:
     def meet(self, link: Link) -> None:
         """Start anew on a new connection; tokens may outlive the old one."""
         self.link = link
+        self.deaf_until = 0
         self._open.clear()
         self._got = b""
         if self._plan.rules.auth_token is not None:
@@ -167,9 +168,14 @@ class Caller:
 
     # --- listening ---
 
+    def may_listen(self, now: int) -> bool:
+        link = self.link
+        return link is not None and link.has_mail and self.deaf_until <= now
+
     def listen(self) -> None:
         """Read what has come, and learn from it."""
         assert self.link is not None
+        self.link.room = None
         *lines, self._got = (self._got + self.link.take()).split(b"\n")
         for line in lines:
             verb, space, key = self._open.popleft() if self._open else ("", b"", b"")
@@ -198,8 +204,8 @@ class Caller:
         if len(self._gossip) > 50:
             del self._gossip[:25]
 
-    def fall_deaf(self) -> None:
+    def fall_deaf(self, now: int) -> None:
         """Read nothing for a while, with little room for what comes meanwhile."""
         assert self.link is not None
         self.link.room = self._dice.choice((0, 10, 100))
-        self.deaf_until = -1 if self._dice.random() < 0.2 else self._dice.choice((1, 3, 10)) * SECOND
+        self.deaf_until = now + self._dice.choice((1, 3, 10, 1000)) * SECOND

@@ -22,6 +22,11 @@ class Link(PaperTransport):
         """Say whether something can arrive at the server."""
         return self.reading and (bool(self.on_way) or self.end_on_way)
 
+    @property
+    def has_mail(self) -> bool:
+        """Say whether the server has written what the caller has not read."""
+        return bool(self._arrived or self.buffer)
+
     # --- what the server does ---
 
     def write(self, data: bytes | bytearray | memoryview) -> None:

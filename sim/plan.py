@@ -69,10 +69,10 @@ def draw_rules(dice: random.Random) -> Rules:
         waiters_max=dice.choice((0, 0, 0, 1, 2)),
         idle_max_ns=dice.choice((0, 1, 5, 60)) * SECOND,
         lease_default_ns=dice.choice((1, 3, 8)) * SECOND,
-        read_timeout_ns=dice.choice((1, 5, 23)) * SECOND,
-        idle_timeout=dice.random() < 0.3,
+        read_timeout_ns=dice.choice((2, 10, 23)) * SECOND,
+        idle_timeout=dice.random() < 0.15,
         write_timeout_ns=dice.choice((0, 1, 5)) * SECOND,
-        pending_bytes_max=dice.choice((100, 4096, 65_536)),
+        pending_bytes_max=dice.choice((100, 4096, 4096, 65_536)),
         auth_token=b"open sesame" if dice.random() < 0.1 else None,
         fence_file=dice.random() < 0.6,
     )

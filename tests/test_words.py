@@ -62,8 +62,8 @@ def test_strength_is_a_partial_order_in_which_reading_and_writing_together_are_a
 
 @pytest.mark.parametrize("want", Mode, ids=lambda mode: mode.name)
 def test_a_holder_steps_aside_by_going_down_to_the_strongest_mode_beside_the_wanted_one(want: Mode) -> None:
-    beside = BESIDE[want]
-    assert compatible(beside.name, want.name)
+    beside = Mode(BESIDE[want])
+    assert compatible(Mode(beside).name, want.name)
     for mode in Mode:
         assert not compatible(mode.name, want.name) or covers(beside, mode)
 

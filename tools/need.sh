@@ -7,6 +7,7 @@ package_of() {
     case "$1" in
         cc) echo "gcc libc6-dev" ;;
         nc) echo "netcat-openbsd" ;;
+        node) echo "nodejs" ;;
         *) echo "$1" ;;
     esac
 }

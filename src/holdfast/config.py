@@ -96,12 +96,8 @@ class Config:
     shutdown_timeout_ns: int = setting(
         30 * SECOND, Kind.SECONDS, CONNECTIONS, "How long connections may linger after a stop; 0 is for ever."
     )
-    lease_default_ns: int = setting(
-        33 * SECOND, Kind.SECONDS, KEYS, "The lease of a holder that names none.", least=1
-    )
-    sweep_interval_ns: int = setting(
-        1 * SECOND, Kind.SECONDS, KEYS, "How often expired leases are swept up.", least=1
-    )
+    lease_default_ns: int = setting(33 * SECOND, Kind.SECONDS, KEYS, "The lease of a holder that names none.", least=1)
+    sweep_interval_ns: int = setting(1 * SECOND, Kind.SECONDS, KEYS, "How often expired leases are swept up.", least=1)
     gc_interval_ns: int = setting(5 * SECOND, Kind.SECONDS, KEYS, "How often idle keys are dropped.", least=1)
     gc_idle_max_ns: int = setting(60 * SECOND, Kind.SECONDS, KEYS, "How long a key may idle and be kept.")
     keys_max: int = setting(1_000_000, Kind.COUNT, KEYS, "Most keys, idle ones included.", least=1)
@@ -206,9 +202,7 @@ def _clean_token(item: Setting, given: Given) -> str:
     return token
 
 
-def _check_tls(
-    table: Mapping[str, Setting], givens: Mapping[str, Given], values: Mapping[str, Value]
-) -> None:
+def _check_tls(table: Mapping[str, Setting], givens: Mapping[str, Given], values: Mapping[str, Value]) -> None:
     needs = [("tls_cert", "tls_key"), ("tls_key", "tls_cert"), ("tls_client_ca", "tls_cert")]
     for one, other in needs:
         if one in givens and values[other] is None:
@@ -222,9 +216,7 @@ def cautions(config: Config) -> list[str]:
     if config.line != "off" and not _is_loopback(split_address(config.line)[0]):
         caps = ("connections_max", "waiters_max")
         found += [
-            f"{name} has no limit, and {config.line} is not loopback"
-            for name in caps
-            if not getattr(config, name)
+            f"{name} has no limit, and {config.line} is not loopback" for name in caps if not getattr(config, name)
         ]
         if config.auth_token is None:
             found.append(f"no auth_token is set: whoever reaches {config.line} may take and end locks")
@@ -232,9 +224,7 @@ def cautions(config: Config) -> list[str]:
             found.append(f"TLS is off: the auth_token crosses the network to {config.line} in clear text")
     if config.line_idle_timeout and config.lease_default_ns > 2 * config.line_read_timeout_ns:
         # A client that renews at half its lease would be silent for longer than the read timeout.
-        found.append(
-            "lease_default is over twice line_read_timeout: holders can be cut off before they renew"
-        )
+        found.append("lease_default is over twice line_read_timeout: holders can be cut off before they renew")
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from holdfast.ports import Face, Sink, Store
 from holdfast.words import (
+    GONE,
     GRANTED,
     QUEUED,
     Answer,
@@ -138,7 +139,9 @@ class Desk(Sink):
             assert isinstance(command, Convert)
             session.awaited = command.ticket
             session.request = command
-        elif not isinstance(command, Cancel) or not command.quiet:
+        elif isinstance(command, Cancel):
+            self._answer_cancel(session, command, answer, claim)
+        else:
             session.face.answer(command, answer, claim)
 
     def _answer_claim(self, session: Session, command: Claim, answer: Answer) -> None:
@@ -156,6 +159,16 @@ class Desk(Sink):
         session.awaited = command.ticket
         if answer is not QUEUED:
             self._resolve(session, answer, claim)
+
+    def _answer_cancel(self, session: Session, command: Cancel, answer: Answer, claim: Claim | None) -> None:
+        if answer is Answer.CANCELLED:
+            assert claim is not None
+            if session.awaited == command.ticket:
+                self._resolve(session, answer, claim)
+            elif claim.state is GONE:
+                self._forget(session, claim.key, command.ticket)
+        if not command.quiet:
+            session.face.answer(command, answer, claim)
 
     def _resolve(self, session: Session, answer: Answer, claim: Claim | None) -> None:
         """Answer the request that a caller is blocked on; a first phase is used up by it."""

@@ -75,14 +75,15 @@ class Answer(IntEnum):
     CANCELLED = 19
 
 
-# The members again as plain names: looking one up on its class costs more than some whole transitions.
-NL: Final = Mode.NL
-CR: Final = Mode.CR
-CW: Final = Mode.CW
-PR: Final = Mode.PR
-PW: Final = Mode.PW
-EX: Final = Mode.EX
+# Modes travel as plain integers, which the compiled path handles without an object; `Mode(m).name` spells one.
+NL: Final = 0
+CR: Final = 1
+CW: Final = 2
+PR: Final = 3
+PW: Final = 4
+EX: Final = 5
 
+# States and answers again as plain names: looking one up on its class costs more than some whole transitions.
 ASKED: Final = State.ASKED
 WAITING: Final = State.WAITING
 HELD: Final = State.HELD
@@ -98,8 +99,8 @@ DRAINING: Final = Answer.DRAINING
 
 # BIT[mode] marks a mode in a mask; CLASH[mode] is the mask of the modes that it cannot live with (the classic matrix,
 # which is symmetric).
-BIT: Final = (1, 2, 4, 8, 16, 32)
-CLASH: Final = (
+BIT: Final[tuple[int, ...]] = (1, 2, 4, 8, 16, 32)
+CLASH: Final[tuple[int, ...]] = (
     0,  # NL lives with everything
     BIT[EX],
     BIT[PR] | BIT[PW] | BIT[EX],
@@ -115,7 +116,7 @@ def covers(strong: int, weak: int) -> bool:
 
 
 # BESIDE[want] is the strongest mode that a holder may go down to so that `want` fits beside it.
-BESIDE: Final = (EX, PW, CW, PR, CR, NL)
+BESIDE: Final[tuple[int, ...]] = (EX, PW, CW, PR, CR, NL)
 
 # A ticket is the caller's own name for a claim: our doors count, native clients send bytes of their own.
 Ticket = int | bytes
@@ -162,7 +163,7 @@ class Claim:
     def __init__(
         self,
         key: bytes,
-        want: Mode,
+        want: int,
         units: int,
         limit: int,
         lease_ns: int,
@@ -183,7 +184,7 @@ class Claim:
         self.session = 0
         self.ticket: Ticket = 0
         self.state = ASKED
-        self.mode = NL  # the granted mode; it alone counts against others, also while converting
+        self.mode: int = NL  # the granted mode; it alone counts against others, also while converting
         self.order = 0  # arrival number within its key
         self.deadline = FOREVER  # the end of the lease while held, of patience while waiting
         self.convert_deadline = FOREVER
@@ -197,7 +198,7 @@ class Claim:
     def __repr__(self) -> str:
         return (
             f"<Claim {self.key!r} {self.session}/{self.ticket!r} {self.state.name} "
-            f"mode={self.mode.name} want={self.want.name} fence={self.fence}>"
+            f"mode={Mode(self.mode).name} want={Mode(self.want).name} fence={self.fence}>"
         )
 
 
@@ -248,7 +249,7 @@ class Convert:
         self,
         session: int,
         ticket: Ticket,
-        want: Mode,
+        want: int,
         patience_ns: int = FOREVER,
         queue: bool = True,
         value: bytes | None = None,
@@ -380,7 +381,7 @@ class Nudged:
 
     __slots__ = ("claim", "want")
 
-    def __init__(self, claim: Claim, want: Mode) -> None:
+    def __init__(self, claim: Claim, want: int) -> None:
         self.claim = claim
         self.want = want
 

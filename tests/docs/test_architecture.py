@@ -17,7 +17,7 @@ from holdfast.stores.fence import Fences, Mint
 from holdfast.stores.memory import MemoryStore
 from holdfast.system import SystemDice
 from holdfast.words import SECOND
-from tests.docs.pages import ROOT, code, links, read
+from tests.docs.pages import ROOT, code, read
 from tools.compile import COLD, HOT
 
 PACKAGE = Path(holdfast.__file__).parent
@@ -83,10 +83,6 @@ def test_the_order_of_imports_is_the_one_that_is_enforced():
     assert [set(re.findall(r"\w+", layer)) for layer in drawn.split(" > ")] == [
         set(re.findall(r"\w+", layer)) for layer in layers
     ]
-
-
-def test_every_link_leads_somewhere():
-    assert [link for link in links(PAGE) if not (ROOT / link).exists()] == []
 
 
 # --- the way of a request ---

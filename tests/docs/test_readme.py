@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from bench.servers import holdfast, running
-from tests.docs.pages import PORT, ROOT, blocks, links, read
+from tests.docs.pages import PORT, ROOT, blocks, read
 from tests.docs.wire import WAIT_S_MAX, calling, slow_wire
 
 README = blocks(read("README.md"))
@@ -147,7 +147,3 @@ def test_the_stand_in_for_dflockd_starts_with_the_flags_shown(tmp_path):
     with running("dflockd", stand_in) as server, calling(server.port) as caller:
         assert caller.ask("l", "job", "0 30").startswith("ok ")
     assert (tmp_path / "fence").stat().st_size > 0
-
-
-def test_every_link_leads_somewhere():
-    assert [link for link in links(read("README.md")) if not (ROOT / link).exists()] == []

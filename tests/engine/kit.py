@@ -8,6 +8,7 @@ from holdfast.engine.resource import Resource
 from holdfast.engine.table import Table
 from holdfast.testing.mint import CountingMint
 from holdfast.words import (
+    EX,
     FOREVER,
     SECOND,
     UNLIMITED,
@@ -20,7 +21,6 @@ from holdfast.words import (
     Ended,
     Granted,
     Hangup,
-    Mode,
     Nudged,
     Reason,
     Renew,
@@ -31,7 +31,7 @@ from holdfast.words import (
 KEY = b"orders/17"
 
 # One piece of news, as tests write it down.
-News = tuple[str, str] | tuple[str, str, Reason] | tuple[str, str, Mode]
+News = tuple[str, str] | tuple[str, str, Reason] | tuple[str, str, int]
 
 
 def span(seconds: float | None) -> int:
@@ -81,7 +81,7 @@ class Scene:
     def ask(
         self,
         name: str,
-        want: Mode = Mode.EX,
+        want: int = EX,
         *,
         units: int = 1,
         limit: int = UNLIMITED,
@@ -120,7 +120,7 @@ class Scene:
     def convert(
         self,
         name: str,
-        want: Mode,
+        want: int,
         *,
         patience: float | None = None,
         queue: bool = True,

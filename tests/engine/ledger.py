@@ -12,13 +12,13 @@ from holdfast.words import (
     BIT,
     CLASH,
     FOREVER,
+    NL,
     SECOND,
     WAITING,
     Claim,
     Effect,
     Ended,
     Granted,
-    Mode,
     Nudged,
     Reason,
     Stayed,
@@ -42,10 +42,10 @@ class Entry:
 
     name: Name
     key: bytes
-    want: Mode
+    want: int
     lease_ns: int
     deadline: int
-    mode: Mode = Mode.NL
+    mode: int = NL
     fence: int = 0
     token: bytes = b""
     convert_deadline: int | None = None  # None: it does not convert
@@ -60,7 +60,7 @@ class Entry:
 
 
 def told_by(c: Claim) -> tuple[object, ...]:
-    patience = None if c.convert_deadline == FOREVER and c.want is c.mode else c.convert_deadline
+    patience = None if c.convert_deadline == FOREVER and c.want == c.mode else c.convert_deadline
     if c.state is WAITING:
         patience = None
     return name_of(c), c.mode, c.want, c.fence, c.token, c.deadline, patience

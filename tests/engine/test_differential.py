@@ -68,7 +68,7 @@ def agree(scene: Scene, answer: Answer, expected: tuple[str, list[str]], naive: 
     word = "ended" if answer is Answer.CANCELLED else answer.name.lower()
     granted = [news[1] for news in scene.news if news[0] == "granted"]
     assert (word, granted) == expected
-    assert [(n, scene[n].mode.name, scene[n].units) for n in scene.holders] == [
+    assert [(n, Mode(scene[n].mode).name, scene[n].units) for n in scene.holders] == [
         (lock.name, lock.mode, lock.units) for lock in naive.held
     ]
     assert scene.converters == [lock.name for lock in naive.converting]

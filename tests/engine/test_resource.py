@@ -45,11 +45,11 @@ from holdfast.words import (
 from tests.engine.naive import compatible
 
 
-def claim(want: Mode, units: int = 1, limit: int = UNLIMITED, lease_ns: int = FOREVER) -> Claim:
+def claim(want: int, units: int = 1, limit: int = UNLIMITED, lease_ns: int = FOREVER) -> Claim:
     return Claim(b"k", want, units, limit, lease_ns, FOREVER)
 
 
-def held(r: Resource, want: Mode, units: int = 1, lease_ns: int = FOREVER) -> Claim:
+def held(r: Resource, want: int, units: int = 1, lease_ns: int = FOREVER) -> Claim:
     c = claim(want, units, r.limit, lease_ns)
     grant(r, c, 0, r.fence + 1, secret_of(r.fence + 1))
     return c

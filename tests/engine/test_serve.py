@@ -144,7 +144,7 @@ def test_a_conversion_that_cannot_be_given_a_fence_keeps_its_old_mode_and_its_pl
     assert (scene["a"].mode, scene.converters) == (PR, ["a"])
     scene.mint.dry = False
     scene.after(1)
-    assert scene["a"].mode is EX
+    assert scene["a"].mode == EX
 
 
 def test_a_waiter_runs_out_of_patience_on_a_stuck_key_too() -> None:

@@ -207,7 +207,7 @@ class LineConnection(Face):
         data = self._rest
         lines = data.split(b"\n")
         whole = len(lines) - 1
-        plain = len(data) <= LINE_BYTES_MAX and CARRIAGE_RETURN not in data  # no line can be too long, none needs a trim
+        plain = len(data) <= LINE_BYTES_MAX and CARRIAGE_RETURN not in data  # none too long, none to trim
         at = 0
         self._pumping = True
         while whole - at >= 3:

@@ -5,17 +5,24 @@ What follows from something else is worked out again. No rule lives here, nor wh
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from holdfast.engine.resource import MODES, Resource
 from holdfast.engine.table import Table
 from holdfast.errors import DocumentError
-from holdfast.words import BIT, CONVERTING, EX, HELD, TOKEN_BYTES, WAITING, Claim, Mode, State, Ticket
+from holdfast.words import BIT, CONVERTING, EX, HELD, TOKEN_BYTES, WAITING, Claim, State, Ticket
 
 # The shape below. Another shape gets another number, and code that still reads this one.
 VERSION: Final = 1
+
+
+# A document may only name modes that exist.
+ModeNumber = Annotated[int, msgspec.Meta(ge=0, lt=MODES)]
+
+
+_Mode = Annotated[int, msgspec.Meta(ge=0, lt=MODES)]
 
 
 class _Row(msgspec.Struct, array_like=True, gc=False):
@@ -24,8 +31,8 @@ class _Row(msgspec.Struct, array_like=True, gc=False):
     session: int
     ticket: Ticket
     state: State
-    mode: Mode
-    want: Mode
+    mode: ModeNumber
+    want: ModeNumber
     units: int
     lease_ns: int
     patience_ns: int
@@ -159,7 +166,7 @@ def _fill_held(r: Resource, rows: list[_Row]) -> None:
         r.held[c.token] = c
         r.used += c.units
         r.mask |= BIT[c.mode]
-        r.tally[c.mode] += c.mode is not EX
+        r.tally[c.mode] += c.mode != EX
         r.listeners += c.listens
     if len(r.held) != len(rows):
         raise DocumentError(f"the document of {r.key!r} lists a holder twice")

@@ -62,18 +62,18 @@ def _check_claim(r: Resource, c: Claim, now: int) -> None:
     assert c.reason is None
     assert c.book is None or c.book.get(c.ticket) is c
     if c.state is WAITING:
-        assert c.mode is NL
+        assert c.mode == NL
         assert not c.token
         assert c.deadline <= now + c.patience_ns
     else:
         assert c.token
         assert c.token == c.secret[:TOKEN_BYTES]
     if c.state is CONVERTING:
-        assert c.want is not c.mode
+        assert c.want != c.mode
     else:
         assert c.convert_deadline == FOREVER
     if c.state is HELD:
-        assert c.want is c.mode
+        assert c.want == c.mode
 
 
 def _check_exclusion(r: Resource) -> None:
@@ -88,14 +88,14 @@ def _check_sums(r: Resource) -> None:
     held = r.held.values()
     assert r.used == sum(c.units for c in held)
     assert r.mask == sum(BIT[mode] for mode in {c.mode for c in held})
-    assert r.tally == [0 if mode is EX else _count(held, mode) for mode in Mode]
+    assert r.tally == [0 if mode == EX else _count(held, mode) for mode in Mode]
     assert r.listeners == sum(c.listens for c in held)
     wishes = [c.want for c in everybody(r) if c.state is not HELD]
     assert (r.wanted or [0] * MODES) == [wishes.count(mode) for mode in Mode]
 
 
-def _count(claims: Collection[Claim], mode: Mode) -> int:
-    return sum(c.mode is mode for c in claims)
+def _count(claims: Collection[Claim], mode: int) -> int:
+    return sum(c.mode == mode for c in claims)
 
 
 def _check_fences(r: Resource) -> None:

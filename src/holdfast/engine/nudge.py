@@ -3,13 +3,15 @@
 A nudge is advice (S31): nothing here changes who holds what, and holders that do not listen cost nothing.
 """
 
+from typing import Final
+
 from holdfast.engine.resource import Resource
 from holdfast.words import BIT, CLASH, Claim, Effect, Mode, Nudged, covers
 
-ALL_MODES = tuple(Mode)
+ALL_MODES: Final[tuple[int, ...]] = tuple(range(len(Mode)))
 
 
-def nudge_holders(r: Resource, want: Mode, out: list[Effect], asker: Claim | None = None) -> None:
+def nudge_holders(r: Resource, want: int, out: list[Effect], asker: Claim | None = None) -> None:
     """Tell each holder that keeps `want` out, unless it has heard as much before (S26, S27)."""
     if not r.listeners:
         return
@@ -29,14 +31,14 @@ def nudge_for_all(r: Resource, out: list[Effect]) -> None:
             nudge_holders(r, want, out, asker)
 
 
-def _only_asker(r: Resource, want: Mode) -> Claim | None:
+def _only_asker(r: Resource, want: int) -> Claim | None:
     assert r.wanted is not None
     if r.wanted[want] != 1 or r.converting is None:
         return None
-    return next((c for c in r.converting.values() if c.want is want), None)
+    return next((c for c in r.converting.values() if c.want == want), None)
 
 
-def _signal(holder: Claim, want: Mode, out: list[Effect]) -> None:
+def _signal(holder: Claim, want: int, out: list[Effect]) -> None:
     heard = any(holder.nudged & BIT[mode] and covers(mode, want) for mode in ALL_MODES)
     if not heard:
         holder.nudged |= BIT[want]

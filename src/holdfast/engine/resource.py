@@ -90,7 +90,7 @@ def fits(r: Resource, c: Claim) -> bool:
 
 def mask_beside(r: Resource, c: Claim) -> int:
     """Give the mask of what everyone but this holder has."""
-    alone = c.mode is EX or r.tally[c.mode] == 1
+    alone = c.mode == EX or r.tally[c.mode] == 1
     return r.mask & ~BIT[c.mode] if alone else r.mask
 
 
@@ -108,7 +108,7 @@ def grant(r: Resource, c: Claim, now: int, fence: int, secret: bytes) -> None:
     r.held[token] = c
     r.used += c.units
     r.mask |= BIT[mode]
-    if mode is not EX:
+    if mode != EX:
         r.tally[mode] += 1
     if c.listens:
         r.listeners += 1
@@ -138,7 +138,7 @@ def _drop(r: Resource, c: Claim) -> None:
     del r.held[c.token]
     r.used -= c.units
     mode = c.mode
-    if mode is EX:
+    if mode == EX:
         r.mask &= ~BIT[mode]
     else:
         r.tally[mode] -= 1
@@ -148,7 +148,7 @@ def _drop(r: Resource, c: Claim) -> None:
         r.listeners -= 1
 
 
-def change_mode(r: Resource, c: Claim, want: Mode) -> None:
+def change_mode(r: Resource, c: Claim, want: int) -> None:
     """Move a holder from one granted mode to another."""
     _drop(r, c)
     r.held[c.token] = c
@@ -156,7 +156,7 @@ def change_mode(r: Resource, c: Claim, want: Mode) -> None:
     c.mode = want
     c.want = want
     r.mask |= BIT[want]
-    if want is not EX:
+    if want != EX:
         r.tally[want] += 1
     if c.listens:
         c.nudged = 0
@@ -188,7 +188,7 @@ def leave_waiting(r: Resource, c: Claim) -> None:
         r.waiting = None
 
 
-def join_converting(r: Resource, c: Claim, want: Mode) -> None:
+def join_converting(r: Resource, c: Claim, want: int) -> None:
     """Queue a holder for another mode; the one it has stays in force (S7)."""
     if r.converting is None:
         r.converting = OrderedDict()
@@ -212,7 +212,7 @@ def leave_converting(r: Resource, c: Claim) -> None:
     c.convert_deadline = FOREVER
 
 
-def _want(r: Resource, mode: Mode, count: int) -> None:
+def _want(r: Resource, mode: int, count: int) -> None:
     if r.wanted is None:
         r.wanted = [0] * MODES
     r.wanted[mode] += count

@@ -15,7 +15,7 @@ from holdfast.engine.resource import (
     restart_lease,
 )
 from holdfast.errors import FenceUnavailable
-from holdfast.words import CLASH, SECOND, Claim, Effect, Granted, Mint, Mode
+from holdfast.words import CLASH, SECOND, Claim, Effect, Granted, Mint
 
 # When no fence can be had, those who could be granted stay where they are and are tried again this much later,
 # and before that by every command that comes to take or to give.
@@ -51,7 +51,7 @@ def _serve(r: Resource, now: int, mint: Mint, out: list[Effect]) -> None:
         out.append(Granted(c))
 
 
-def may_convert(r: Resource, c: Claim, want: Mode) -> bool:
+def may_convert(r: Resource, c: Claim, want: int) -> bool:
     """Say whether `want` clashes with nothing that the others hold; who else waits does not matter (S8)."""
     return not mask_beside(r, c) & CLASH[want]
 

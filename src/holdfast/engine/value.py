@@ -6,10 +6,10 @@ Only who writes and when it is trusted is decided here (statements S32 to S36); 
 from typing import Final
 
 from holdfast.engine.resource import Resource
-from holdfast.words import BIT, CR, CW, EX, NL, PR, PW, VALUE_BYTES_MAX, Claim, Mode, Reason
+from holdfast.words import BIT, CR, CW, EX, NL, PR, PW, VALUE_BYTES_MAX, Claim, Reason
 
 # WRITES[mode] is the mask of the modes to which a conversion from `mode` leaves the caller's value behind (S33).
-WRITES: Final = (
+WRITES: Final[tuple[int, ...]] = (
     0,
     0,
     0,
@@ -34,14 +34,14 @@ def leave(r: Resource, value: bytes) -> None:
     r.value_valid = True
 
 
-def on_convert(r: Resource, c: Claim, want: Mode, value: bytes | None) -> None:
+def on_convert(r: Resource, c: Claim, want: int, value: bytes | None) -> None:
     if value is not None and writes(c.mode, want):
         leave(r, value)
 
 
 def on_end(r: Resource, mode: int, reason: Reason, value: bytes | None) -> None:
     """A holder leaves: a writer writes (S34), a writer that vanished leaves the block in doubt."""
-    if mode is not PW and mode is not EX:
+    if mode not in (PW, EX):
         return
     if value is not None:
         leave(r, value)

@@ -56,7 +56,7 @@ class MemoryStore(Store):
                 self._cancel(command, now)
             case Hangup():
                 self._hangup(command, now)
-            case Look():
+            case _:
                 self._look(command)
 
     def _enqueue(self, claim: Claim, now: int) -> None:

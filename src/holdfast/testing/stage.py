@@ -22,6 +22,7 @@ from holdfast.words import (
     Ended,
     Granted,
     Hangup,
+    Mode,
     Nudged,
     Reason,
     Renew,
@@ -162,7 +163,7 @@ class BareStage:
             return Happening(who, ("granted",), self._facts_of_grant(c))
         facts = {"key": c.key.decode()}
         if isinstance(effect, Nudged):
-            return Happening(who, ("nudged", effect.want.name), facts)
+            return Happening(who, ("nudged", Mode(effect.want).name), facts)
         word = "ended" if isinstance(effect, Ended) else "stayed"
         return Happening(who, (word, effect.reason.name.lower()), facts)
 
@@ -173,7 +174,7 @@ class BareStage:
         facts = {
             "key": c.key.decode(),
             "fence": str(c.fence - self._first_fence + 1),
-            "mode": c.mode.name,
+            "mode": Mode(c.mode).name,
             "units": str(c.units),
             "lease": "forever" if c.lease_ns == FOREVER else f"{c.lease_ns / SECOND:g}",
         }

@@ -40,7 +40,7 @@ VERBS: Final[Mapping[str, frozenset[str]]] = {
 # The verbs that take the name of a mode after the key; those that ask for a new claim can do without.
 MODAL: Final = frozenset({"acquire", "try", "enqueue", "convert"})
 
-MODES: Final[Mapping[str, Mode]] = {"exclusive": EX, "shared": PR} | {mode.name: mode for mode in Mode}
+MODES: Final[Mapping[str, int]] = {"exclusive": EX, "shared": PR} | {mode.name: int(mode) for mode in Mode}
 
 _UNITS: Final = {"s": SECOND, "ms": SECOND // 1000}
 _TIME: Final = re.compile(r"time \+(\d+)(s|ms)(?: (late|unseen))?")
@@ -62,7 +62,7 @@ class Do:
     who: str
     verb: str
     key: bytes = b""
-    mode: Mode | None = None
+    mode: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
     def span_ns(self, option: str, default: int = FOREVER) -> int:
@@ -78,7 +78,7 @@ class Do:
     def is_set(self, option: str, default: str = "no") -> bool:
         return self.options.get(option, default) == "yes"
 
-    def wanted_mode(self) -> Mode:
+    def wanted_mode(self) -> int:
         """Say which mode is asked for: the one that is named, or a seat where there is a limit, or all of the key."""
         if self.mode is not None:
             return self.mode
@@ -146,9 +146,8 @@ def parse(text: str) -> list[Step]:
     """Read a story."""
     steps: list[Step] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        line = line.strip()
-        if line and not line.startswith("#"):
-            steps.append(_parse_line(number, line))
+        if (stripped := line.strip()) and not stripped.startswith("#"):
+            steps.append(_parse_line(number, stripped))
     if steps and isinstance(steps[0], Expect):
         raise StoryError(steps[0].line, "something happens before anybody did anything")
     return steps

@@ -4,6 +4,18 @@ It keeps the promises that event loops make to a protocol, and their order. No p
 """
 
 import asyncio
+from typing import Protocol
+
+
+class Speaker(Protocol):
+    """What a transport calls: asyncio's protocols, and all that have their methods."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def eof_received(self) -> bool | None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
 
 
 class PaperTransport(asyncio.Transport):
@@ -17,14 +29,13 @@ class PaperTransport(asyncio.Transport):
         super().__init__()
         self.room: int | None = None  # how many bytes the peer takes before it looks at them; None: all that come
         self.buffer = bytearray()  # what has been written and has not left, for want of room
-        self.writes = 0  # how often the protocol has written
+        self.reading = True
+        self.closing = False
         self.ended = False
-        self._protocol: asyncio.Protocol
+        self._protocol: Speaker
         self._arrived = bytearray()  # at the peer, which has not looked at it yet
         self._high_bytes = 65_536
         self._paused = False
-        self._reading = True
-        self._closing = False
         self._error: Exception | None = None
         self._told = False
 
@@ -33,12 +44,11 @@ class PaperTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.ended:
             return
-        self.writes += 1
         self.buffer += data
         self._move()
         if len(self.buffer) > self._high_bytes and not self._paused:
             self._paused = True
-            self._protocol.pause_writing()
+            self.pause()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert high is not None
@@ -48,20 +58,21 @@ class PaperTransport(asyncio.Transport):
         return len(self.buffer)
 
     def pause_reading(self) -> None:
-        self._reading = False
+        self.reading = False
 
     def resume_reading(self) -> None:
-        self._reading = True
+        self.reading = not self.closing
 
     def is_reading(self) -> bool:
-        return self._reading and not self._closing
+        return self.reading
 
     def is_closing(self) -> bool:
-        return self._closing
+        return self.closing
 
     def close(self) -> None:
         """Close when everything has left."""
-        self._closing = True
+        self.closing = True
+        self.reading = False
         self.ended = self.ended or not self.buffer
 
     def abort(self) -> None:
@@ -70,7 +81,7 @@ class PaperTransport(asyncio.Transport):
 
     # --- for the peer ---
 
-    def connect(self, protocol: asyncio.Protocol) -> None:
+    def connect(self, protocol: Speaker) -> None:
         """Tell the protocol that the connection stands."""
         self._protocol = protocol
         protocol.connection_made(self)
@@ -96,8 +107,8 @@ class PaperTransport(asyncio.Transport):
         self._move()
         if self._paused and not self.buffer and not self.ended:
             self._paused = False
-            self._protocol.resume_writing()
-        if self._closing and not self.buffer:
+            self.resume()
+        if self.closing and not self.buffer:
             self.ended = True
         return data
 
@@ -106,6 +117,14 @@ class PaperTransport(asyncio.Transport):
         if self.ended and not self._told:
             self._told = True
             self._protocol.connection_lost(self._error)
+
+    def pause(self) -> None:
+        """Tell the protocol that the peer does not keep up."""
+        self._protocol.pause_writing()
+
+    def resume(self) -> None:
+        """Tell the protocol that all it wrote has left."""
+        self._protocol.resume_writing()
 
     def _move(self) -> None:
         """Let leave what the peer has room for."""
@@ -116,5 +135,6 @@ class PaperTransport(asyncio.Transport):
     def _break(self, error: Exception | None) -> None:
         if not self.ended:
             self._error = error
-        self._closing = self.ended = True
+        self.closing = self.ended = True
+        self.reading = False
         self.buffer.clear()

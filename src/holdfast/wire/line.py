@@ -10,6 +10,7 @@ from typing import Final, final
 
 from holdfast.words import (
     CW,
+    ENDED,
     EX,
     FOREVER,
     GRANTED,
@@ -154,12 +155,23 @@ def check_key(key: bytes) -> bytes:
     return key
 
 
+@final
+class AcquireArgs:
+    """What the last line of `l` means."""
+
+    __slots__ = ("lease_ns", "patience_ns")
+
+    def __init__(self, patience_ns: int, lease_ns: int) -> None:
+        self.patience_ns = patience_ns
+        self.lease_ns = lease_ns
+
+
 class LineCodec:
     """Turns frames into requests. Keys and arguments recur, so what they mean is remembered for a while."""
 
     def __init__(self, lease_default_ns: int) -> None:
         self.lease_default_ns = lease_default_ns
-        self._acquire_args: dict[bytes, tuple[int, int]] = {}
+        self._acquire_args: dict[bytes, AcquireArgs] = {}
         self._lock_keys: dict[bytes, bytes] = {}
         self._decoders: dict[bytes, Callable[[bytes, bytes], Frame]] = {
             b"n": self._renew_lock,
@@ -188,8 +200,8 @@ class LineCodec:
 
     def _lock(self, key: bytes, arg: bytes) -> Claim:
         name = self._lock_keys.get(key) or self._lock_key(key)
-        patience_ns, lease_ns = self._acquire_args.get(arg) or self._parse_acquire(arg)
-        return Claim(name, EX, 1, UNLIMITED, lease_ns, patience_ns)
+        args = self._acquire_args.get(arg) or self._parse_acquire(arg)
+        return Claim(name, EX, 1, UNLIMITED, args.lease_ns, args.patience_ns)
 
     def _lock_key(self, key: bytes) -> bytes:
         name = LOCK + check_key(key)
@@ -198,7 +210,7 @@ class LineCodec:
         self._lock_keys[key] = name
         return name
 
-    def _parse_acquire(self, arg: bytes) -> tuple[int, int]:
+    def _parse_acquire(self, arg: bytes) -> AcquireArgs:
         words = fields(arg)
         if not 1 <= len(words) <= 2:
             raise BadLine(BAD_COUNT, "expected: timeout [lease]")
@@ -206,8 +218,8 @@ class LineCodec:
         lease_ns = parse_lease(words[1]) if len(words) == 2 else self.lease_default_ns
         if len(self._acquire_args) >= CACHE_MAX:
             self._acquire_args.clear()
-        self._acquire_args[arg] = patience_ns, lease_ns
-        return patience_ns, lease_ns
+        args = self._acquire_args[arg] = AcquireArgs(patience_ns, lease_ns)
+        return args
 
     def _seat(self, key: bytes, arg: bytes) -> Claim:
         check_key(key)
@@ -333,6 +345,8 @@ def reply_to(request: Request, answer: Answer, claim: Claim | None) -> bytes:
         # The first phase of two got the lock at once.
         word = b"acquired " if isinstance(request, Claim) and request.tracked else b"ok "
         return word + claim.token + (_LEASES.get(claim.lease_ns) or _spell_lease(claim.lease_ns))
+    if answer is ENDED:
+        return OK
     if answer is RENEWED:
         assert isinstance(request, Renew)
         return b"ok %d\n" % (request.lease_ns // SECOND)

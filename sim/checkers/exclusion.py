@@ -1,0 +1,82 @@
+"""Mutual exclusion, as the callers see it: who was told that they hold, and for how long, never clash.
+
+Only what was told counts here: a grant from its reply on, until it was given back, ran out or its connection ended.
+"""
+
+from collections.abc import Iterator
+
+from sim.checkers.asks import ENQUEUE, LOCK_LIMIT, RELEASE, RENEW
+from sim.checkers.talks import Finding, Request, Talks
+from sim.history import Cut, Event, Lost, Started, Stopped
+
+
+class _Hold:
+    """What one caller believes."""
+
+    __slots__ = ("limit", "peer", "until")
+
+    def __init__(self, peer: int, limit: int, until: int) -> None:
+        self.peer = peer
+        self.limit = limit
+        self.until = until
+
+
+def check_exclusion(talks: Talks) -> Iterator[Finding]:
+    holds: dict[str, dict[bytes, _Hold]] = {}
+    limits: dict[tuple[int, str], int] = {}
+    release_on_disconnect = True
+    for place, event in enumerate(talks.events):
+        request = talks.taken.get(place)
+        if request is not None:
+            _note_request(request, holds, limits)
+        for answered in talks.answered.get(place, ()):
+            if answered.token:
+                yield from _note_grant(answered, holds, limits)
+        if isinstance(event, Started):
+            release_on_disconnect = event.rules.release_on_disconnect
+        elif isinstance(event, Stopped):
+            holds.clear()
+        elif release_on_disconnect and _ends_connection(event):
+            _forget(event, holds)
+
+
+def _ends_connection(event: Event) -> bool:
+    return isinstance(event, Lost) or (isinstance(event, Cut) and event.how == "abort")
+
+
+def _forget(event: Event, holds: dict[str, dict[bytes, _Hold]]) -> None:
+    assert isinstance(event, (Lost, Cut))
+    for held in holds.values():
+        for token in [token for token, hold in held.items() if hold.peer == event.peer]:
+            del held[token]
+
+
+def _note_request(
+    request: Request, holds: dict[str, dict[bytes, _Hold]], limits: dict[tuple[int, str], int]
+) -> None:
+    ask = request.ask
+    held = holds.setdefault(ask.key, {})
+    if ask.verb == ENQUEUE:
+        limits[request.peer, ask.key] = ask.limit
+    elif ask.verb == RELEASE and request.reply == b"ok":
+        held.pop(ask.token, None)
+    elif ask.verb == RENEW and request.reply is not None and request.reply.startswith(b"ok") and ask.token in held:
+        held[ask.token].until = request.at + ask.lease_ns
+
+
+def _note_grant(
+    request: Request, holds: dict[str, dict[bytes, _Hold]], limits: dict[tuple[int, str], int]
+) -> Iterator[Finding]:
+    ask = request.ask
+    now = request.reply_at
+    held = holds.setdefault(ask.key, {})
+    limit = ask.limit if ask.key.startswith("lock") else limits.get((request.peer, ask.key), ask.limit)
+    if ask.verb == "acquire":
+        limit = ask.limit
+    for token in [token for token, hold in held.items() if hold.until <= now]:
+        del held[token]
+    held[request.token] = _Hold(request.peer, limit, now + request.granted_lease_ns)
+    if len(held) > min(hold.limit for hold in held.values()):
+        peers = ", ".join(str(hold.peer) for hold in held.values())
+        seats = "at once" if limit == LOCK_LIMIT else f"on {limit} seats"
+        yield Finding("exclusion", request.reply_step, f"peers {peers} hold {ask.key} {seats}")

@@ -1,0 +1,70 @@
+"""A token is good from its grant until it is given back, runs out or loses its connection; not shorter, not longer.
+
+Judged from the answers to those who use tokens, whoever they are.
+"""
+
+from collections.abc import Iterator
+
+from sim.checkers.asks import RELEASE, RENEW
+from sim.checkers.talks import Finding, Request, Talks
+from sim.history import Cut, Drained, Lost, Started, Stopped
+
+
+class _Good:
+    """A token that is good."""
+
+    __slots__ = ("peer", "until")
+
+    def __init__(self, peer: int, until: int) -> None:
+        self.peer = peer
+        self.until = until
+
+
+Tokens = dict[tuple[str, bytes], _Good]
+
+
+def check_leases(talks: Talks) -> Iterator[Finding]:
+    tokens: Tokens = {}
+    release_on_disconnect = True
+    draining = False
+    for place, event in enumerate(talks.events):
+        match event:
+            case Started():
+                release_on_disconnect = event.rules.release_on_disconnect
+                draining = False
+            case Drained():
+                draining = True
+            case Stopped():
+                tokens.clear()
+            case Lost() | Cut(how="abort"):
+                if release_on_disconnect:
+                    _forget(event.peer, tokens)
+        request = talks.taken.get(place)
+        if request is not None and request.ask.verb in (RELEASE, RENEW) and not draining:
+            yield from _use(request, tokens)
+        for answered in talks.answered.get(place, ()):
+            if answered.token:
+                until = answered.reply_at + answered.granted_lease_ns
+                tokens[answered.ask.key, answered.token] = _Good(answered.peer, until)
+
+
+def _forget(peer: int, tokens: Tokens) -> None:
+    for name in [name for name, good in tokens.items() if good.peer == peer]:
+        del tokens[name]
+
+
+def _use(request: Request, tokens: Tokens) -> Iterator[Finding]:
+    ask = request.ask
+    if request.reply is None:
+        return  # cut off in the middle; whether it may be is judged elsewhere
+    good = tokens.get((ask.key, ask.token))
+    accepted = request.reply.startswith(b"ok")
+    if good is None or good.until <= request.at:
+        if accepted:
+            yield Finding("leases", request.step, f"{request} was accepted, and its token was not good")
+    elif not accepted:
+        yield Finding("leases", request.step, f"{request} was refused, and its token was good")
+    elif ask.verb == RELEASE:
+        del tokens[ask.key, ask.token]
+    else:
+        good.until = request.at + ask.lease_ns

@@ -1,0 +1,46 @@
+"""Nobody is told too early that their patience is over, and nobody is left waiting for longer.
+
+A grant counts as an answer here; who deserves it is judged elsewhere.
+"""
+
+from collections.abc import Iterator
+
+from sim.checkers.asks import ACQUIRE, WAIT
+from sim.checkers.sleep import Sleep
+from sim.checkers.talks import Finding, Request, Talks
+from sim.history import Cut, Lost, Stopped
+
+
+def check_patience(talks: Talks) -> Iterator[Finding]:
+    sleep = Sleep(talks.events)
+    ends = _ends(talks)
+    for request in talks.requests:
+        if request.ask.verb in (ACQUIRE, WAIT):
+            yield from _check(request, sleep, ends.get(request.peer, talks.events[-1].at))
+
+
+def _ends(talks: Talks) -> dict[int, int]:
+    """Find when each connection ended."""
+    ends: dict[int, int] = {}
+    open_: set[int] = set()
+    for place, event in enumerate(talks.events):
+        if isinstance(event, (Cut, Lost)):
+            ends.setdefault(event.peer, event.at)
+        elif isinstance(event, Stopped):
+            for peer in open_:
+                ends.setdefault(peer, event.at)
+        elif place in talks.taken:
+            open_.add(talks.taken[place].peer)
+    return ends
+
+
+def _check(request: Request, sleep: Sleep, end: int) -> Iterator[Finding]:
+    due = request.at + request.ask.patience_ns
+    latest = sleep.wake_after(due)
+    if request.reply is None:
+        if end > latest:
+            yield Finding("patience", request.step, f"{request} was not answered when its patience was over")
+    elif request.reply_at > latest:
+        yield Finding("patience", request.reply_step, f"{request} was answered after its patience was over")
+    elif request.reply == b"timeout" and request.reply_at < due:
+        yield Finding("patience", request.reply_step, f"{request} was answered before its patience was over")
