@@ -8,18 +8,22 @@ from collections.abc import Iterator
 
 from sim.checkers.asks import STATS
 from sim.checkers.talks import Finding, Talks
-from sim.history import Inspected, Raised
+from sim.history import Drained, Inspected, Raised, Started
 
 
 def check_leftovers(talks: Talks) -> Iterator[Finding]:
+    draining = False
     for event in talks.events:
-        if isinstance(event, Raised):
+        if isinstance(event, (Started, Drained)):
+            draining = isinstance(event, Drained)
+        elif isinstance(event, Raised):
             yield Finding("leftovers", event.step, f"the server raised:\n{event.what}")
         elif isinstance(event, Inspected):
             left = ", ".join(f"{count} {name}" for name, count in event.left.items() if count)
             if left:
                 yield Finding("leftovers", event.step, f"when everybody had left, there were {left}")
-            yield from _check_last_stats(talks)
+            if not draining:
+                yield from _check_last_stats(talks)
 
 
 def _check_last_stats(talks: Talks) -> Iterator[Finding]:

@@ -103,7 +103,14 @@ class Server:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
             listeners = self._open()
-            log.info("serving", version=__version__, store=self._config.store, line=self._config.line, loop=loop_name)
+            log.info(
+                "serving",
+                version=__version__,
+                store=self._config.store,
+                line=[listener.address for listener in listeners],
+                loop=loop_name,
+                compiled=not words.__file__.endswith(".py"),
+            )
             chores = [
                 loop.create_task(self._every(self._config.sweep_interval_ns, self._desk.sweep)),
                 loop.create_task(self._every(self._config.gc_interval_ns, self._sweep_store)),
@@ -127,7 +134,7 @@ class Server:
 
     def _open(self) -> list[Listener]:
         if self._config.line == "off":
-            return []
+            raise ConfigError("line: off leaves no door open; nothing could reach this server")
         tls = tls_context(self._config)
         host, port = split_address(self._config.line)
         try:

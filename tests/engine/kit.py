@@ -10,6 +10,7 @@ from holdfast.testing.mint import CountingMint
 from holdfast.words import (
     EX,
     FOREVER,
+    NL,
     SECOND,
     UNLIMITED,
     Answer,
@@ -30,6 +31,9 @@ from holdfast.words import (
 
 KEY = b"orders/17"
 
+# The session of those who are only there to make a crowd.
+BYSTANDERS = 10**6
+
 # One piece of news, as tests write it down.
 News = tuple[str, str] | tuple[str, str, Reason] | tuple[str, str, int]
 
@@ -37,6 +41,13 @@ News = tuple[str, str] | tuple[str, str, Reason] | tuple[str, str, int]
 def span(seconds: float | None) -> int:
     """Turn seconds into what the engine counts in; None is for ever."""
     return FOREVER if seconds is None else round(seconds * SECOND)
+
+
+def bystander(key: bytes, limit: int, number: int) -> Claim:
+    """Make a claim that is in nobody's way and never ends."""
+    c = Claim(key, NL, 0, limit, FOREVER, FOREVER)
+    c.session, c.ticket = BYSTANDERS, number
+    return c
 
 
 class Scene:
@@ -62,7 +73,7 @@ class Scene:
 
     @property
     def holders(self) -> list[str]:
-        return [self.name_of(c) for c in self.key.held.values()]
+        return [self.name_of(c) for c in self.key.held.values() if c.session != BYSTANDERS]
 
     @property
     def waiters(self) -> list[str]:
@@ -100,6 +111,12 @@ class Scene:
         answer = self.table.enqueue(c, self.now, out)
         self.claims[name] = c
         return self._seen(answer, out)
+
+    def crowd(self, count: int) -> None:
+        """Let so many bystanders hold the key: they are in nobody's way, never end, and are not told of."""
+        for number in range(count):
+            c = bystander(KEY, UNLIMITED, number)
+            assert self.table.enqueue(c, self.now, []) is Answer.GRANTED
 
     def wait(self, name: str, patience: float | None = None) -> Answer:
         out: list[Effect] = []

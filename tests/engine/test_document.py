@@ -3,18 +3,62 @@
 That random commands cannot tell the two apart is tested in test_differential.py.
 """
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+import holdfast
 from holdfast.engine.document import VERSION, decode, encode, reload
 from holdfast.engine.invariants import check, check_table
 from holdfast.engine.resource import Resource
 from holdfast.errors import DocumentError
 from holdfast.words import CR, CW, EX, FOREVER, NL, PR, UNLIMITED, Answer, Claim, Reason, State
 from tests.engine.kit import KEY, Scene
+
+OF_RESOURCES = [
+    "fence",
+    "key",
+    "limit",
+    "listeners",
+    "mask",
+    "orders",
+    "soonest",
+    "stuck",
+    "tally",
+    "touched",
+    "used",
+    "value",
+    "value_seq",
+    "value_valid",
+    "wanted",
+]
+OF_CLAIMS = [
+    "convert_deadline",
+    "deadline",
+    "fence",
+    "key",
+    "lease_ns",
+    "limit",
+    "listens",
+    "mode",
+    "nudged",
+    "order",
+    "patience_ns",
+    "queue",
+    "reason",
+    "secret",
+    "session",
+    "state",
+    "ticket",
+    "token",
+    "tracked",
+    "units",
+    "want",
+]
 
 
 def full_scene() -> Scene:
@@ -33,17 +77,33 @@ def full_scene() -> Scene:
     return scene
 
 
-def claim_facts(c: Claim) -> dict[str, object]:
-    return {name: getattr(c, name) for name in Claim.__slots__ if name != "book"}
-
-
 def facts(r: Resource) -> dict[str, object]:
     """Spread out all that is known of a resource, except whom the table wakes and what is only a matter of speed."""
-    facts: dict[str, object] = {name: getattr(r, name) for name in Resource.__slots__ if name not in ("agenda", "wake")}
+    facts: dict[str, object] = {name: getattr(r, name) for name in OF_RESOURCES}
     for place in ("held", "waiting", "converting"):
         claims = getattr(r, place)
         facts[place] = None if claims is None else [(at, claim_facts(c)) for at, c in claims.items()]
     return facts
+
+
+def claim_facts(c: Claim) -> dict[str, object]:
+    return {name: getattr(c, name) for name in OF_CLAIMS}
+
+
+def test_nothing_is_forgotten_here_that_a_resource_or_a_claim_knows() -> None:
+    everything = {"agenda", "converting", "held", "waiting", "wake", *OF_RESOURCES}
+    assert everything == slots_of("engine/resource.py", "Resource")
+    assert {"book", *OF_CLAIMS} == slots_of("words.py", "Claim")
+
+
+def slots_of(file: str, name: str) -> set[str]:
+    """Read the slots of a class from its source, for a compiled class does not tell."""
+    tree = ast.parse((Path(holdfast.__file__).parent / file).read_text())
+    found = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    for node in found.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__":
+            return set(ast.literal_eval(node.value))
+    raise AssertionError(f"{name} has no slots")
 
 
 def test_a_resource_comes_back_as_it_was() -> None:

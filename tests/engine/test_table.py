@@ -5,7 +5,8 @@ What one key decides is tested beside the file that decides it.
 
 import pytest
 
-from holdfast.engine import table as table_module
+from holdfast.engine.table import SWEEP_MAX, Table
+from holdfast.testing.mint import CountingMint
 from holdfast.words import (
     CONVERTING,
     CR,
@@ -349,14 +350,14 @@ def test_with_no_idle_time_allowed_a_key_goes_with_the_first_sweep_after_its_rel
     assert list(scene.table.resources) == [b"one"]
 
 
-def test_a_sweep_looks_at_so_many_keys_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_module, "SWEEP_MAX", 10)
-    scene = Scene(idle_max=60)
-    for number in range(25):
-        scene.ask(str(number), key=b"%d" % number)
-        scene.end(str(number))
-    scene.sleep(61)
-    assert [scene.table.sweep(scene.now) for _ in range(4)] == [10, 10, 5, 0]
+def test_a_sweep_looks_at_so_many_keys_and_no_more() -> None:
+    table = Table(CountingMint(), 2 * SWEEP_MAX, 0, 0)
+    for number in range(SWEEP_MAX + 7):
+        c = Claim(b"%d" % number, EX, 1, UNLIMITED, FOREVER, FOREVER)
+        c.ticket = number
+        table.enqueue(c, 1, [])
+        table.end(End(c.key, c.token), 1, [])
+    assert [table.sweep(2) for _ in range(3)] == [SWEEP_MAX, 7, 0]
 
 
 def test_a_key_that_was_forgotten_with_a_wake_still_set_disturbs_nobody() -> None:

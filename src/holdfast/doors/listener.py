@@ -109,6 +109,8 @@ class Listener:
         broken: Callable[[OSError], None],
     ) -> None:
         self._sock = sock
+        host, port = sock.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._connect = connect
         self._gate = gate
         self._tls = tls

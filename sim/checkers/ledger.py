@@ -1,0 +1,424 @@
+"""The ledger: walks through a history, keeps the book, and finds the first reply that is not what it had to be.
+
+What every request must come to follows from the book alone; no answer of the server changes who holds or waits.
+"""
+
+import json
+from collections.abc import Iterator
+
+from sim.checkers.asks import ACQUIRE, AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
+from sim.checkers.book import FENCE_RETRY_NS, FOR_EVER, Book, Claim, Key, Phase
+from sim.checkers.sleep import Sleep
+from sim.checkers.talks import Finding, Request, Talks
+from sim.history import (
+    Connected,
+    Cut,
+    Drained,
+    Event,
+    Lost,
+    Minted,
+    Refused,
+    Rules,
+    Started,
+    Stopped,
+    Swept,
+    Ticked,
+)
+
+LEASE_OVER = (b"error_lease_expired", b"error_not_enqueued")
+
+
+class DiscrepancyError(Exception):
+    """The server did what the book does not explain."""
+
+
+def check_ledger(talks: Talks) -> Iterator[Finding]:
+    """Stop at the first discrepancy: after it, book and server speak of different worlds."""
+    ledger = _Ledger(talks)
+    try:
+        ledger.walk()
+    except DiscrepancyError as error:
+        yield Finding("ledger", ledger.step, str(error))
+
+
+class _Ledger:
+    def __init__(self, talks: Talks) -> None:
+        self.step = 0
+        self._now = 0
+        self._talks = talks
+        self._sleep = Sleep(talks.events)
+        self._book = Book(Rules())
+        self._draining = False
+        self._sessions: dict[int, int] = {}  # the number of each connection, as the server counts them
+        self._alive: list[int] = []
+        self._blocked: dict[int, tuple[Key, Claim]] = {}  # by peer
+        self._owed: dict[int, tuple[Request, tuple[bytes, ...]]] = {}  # by the place of the request
+        self._soonest = FOR_EVER
+
+    def walk(self) -> None:
+        for place, event in enumerate(self._talks.events):
+            if event.step != self.step:
+                self._end_step()
+                self._begin_step(event)
+            self._see(event)
+            request = self._talks.taken.get(place)
+            if request is not None:
+                self._flush()
+                self._serve(request)
+            for answered in self._talks.answered.get(place, ()):
+                self._match(answered)
+
+    # --- steps ---
+
+    def _begin_step(self, event: Event) -> None:
+        self.step = event.step
+        if event.at != self._now:
+            self._now = event.at
+            if self._sleep.wake_after(self._soonest) < self._now:
+                raise DiscrepancyError("the server slept through a lease, a patience or a fence that it could have had")
+
+    def _end_step(self) -> None:
+        self._flush()
+        for request, replies in self._owed.values():
+            if request.peer in self._alive:
+                raise DiscrepancyError(f"{request} was not answered {_either(replies)}")
+        self._owed.clear()
+        for key in self._book.keys.values():
+            if key.has_room_for_next() and not self._is_excused(key):
+                raise DiscrepancyError(f"{key.name} is free, and somebody waits for it")
+        self._soonest = self._book.soonest()
+
+    def _flush(self) -> None:
+        """Whoever should have a fence by now has none: that is excused for a while when none could be had."""
+        for key in self._book.keys.values():
+            if key.unfenced:
+                if not self._is_excused(key):
+                    raise DiscrepancyError(f"{key.name} is free, and nobody was granted it")
+                self._unseat(key)
+
+    def _is_excused(self, key: Key) -> bool:
+        return self._sleep.wake_after(key.excused_until) >= self._now
+
+    # --- events ---
+
+    def _see(self, event: Event) -> None:
+        book = self._book
+        match event:
+            case Ticked():
+                for key in book.keys.values():
+                    self._settle(key)
+            case Minted():
+                self._mint(event)
+            case Refused():
+                self._refuse(event)
+            case Connected():
+                self._sessions[event.peer] = len(self._sessions) + 1
+                self._alive.append(event.peer)
+            case Lost() | Cut(how="abort"):
+                self._hang_up(event.peer)
+            case Swept(what="phases"):
+                book.sweep_phases()
+            case Swept(what="keys"):
+                book.sweep_keys(self._now)
+            case Drained():
+                self._drain()
+            case Started():
+                self._start(event.rules)
+            case Stopped():
+                self._start(book.rules)
+
+    def _start(self, rules: Rules) -> None:
+        self._book = Book(rules)
+        self._draining = False
+        self._sessions.clear()
+        self._alive.clear()
+        self._blocked.clear()
+        self._owed.clear()
+
+    def _mint(self, event: Minted) -> None:
+        key = self._book.key_of_fence(event.last)
+        if key is not None and not key.unfenced:
+            key.promote(self._now)
+        if key is None or not key.unfenced:
+            raise DiscrepancyError(f"fence {event.fence} was made, and nobody can have been granted anything")
+        claim = key.unfenced.pop(0)
+        claim.fence = key.fence = event.fence
+        claim.newcomer = False
+        request, claim.request = claim.request, None
+        if request is not None:
+            self._blocked.pop(claim.peer, None)
+            self._expect_grant(request, claim)
+            if request.ask.verb == WAIT:
+                self._book.forget_phase(claim, key.name)
+
+    def _refuse(self, event: Refused) -> None:
+        key = self._book.key_of_fence(event.last)
+        if key is None:
+            raise DiscrepancyError("a fence was asked for, and nobody can have been granted anything")
+        key.excused_until = self._now + FENCE_RETRY_NS
+        self._unseat(key)
+
+    def _unseat(self, key: Key) -> None:
+        back = key.unseat()
+        for claim in back:
+            if claim.newcomer:
+                claim.newcomer = False
+                assert claim.request is not None
+                self._refuse_newcomer(key, claim, claim.request, alone=claim is back[0])
+            elif claim.request is not None and (claim.patience_due <= self._now or self._draining):
+                self._give_up(key, claim, b"error" if self._draining else b"timeout")
+
+    def _refuse_newcomer(self, key: Key, claim: Claim, request: Request, *, alone: bool) -> None:
+        """There was a seat, but no fence: an error, unless others have to wait for that too, and were first."""
+        self._book.forget_phase(claim, key.name)
+        del self._owed[request.place]
+        if alone and not key.queue:
+            self._expect(request, b"error")
+        else:
+            self._queue(key, claim, request)
+
+    # --- time ---
+
+    def _settle(self, key: Key) -> None:
+        """Let everything happen whose time has come, in the order of its time."""
+        key.promote(self._now)
+        while (claim := key.next_due(self._now)) is not None:
+            if claim in key.queue:
+                self._give_up(key, claim, b"timeout")
+            else:
+                key.remove(claim)
+                phase = self._book.phases.get((claim.peer, key.name))
+                if phase is not None and phase.claim is claim:
+                    phase.expired = True
+            key.touched = self._now
+            key.promote(self._now)
+
+    def _give_up(self, key: Key, claim: Claim, reply: bytes) -> None:
+        """Somebody has waited in vain."""
+        key.remove(claim)
+        key.touched = self._now
+        self._book.forget_phase(claim, key.name)
+        self._blocked.pop(claim.peer, None)
+        if claim.request is not None:
+            self._expect(claim.request, reply)
+
+    # --- requests ---
+
+    def _serve(self, request: Request) -> None:
+        verb = request.ask.verb
+        if verb in (BAD, AUTH):
+            self._expect(request, b"error")
+        elif self._draining:
+            self._expect(request, b"error_draining")
+        elif verb == PING:
+            self._expect(request, b"ok")
+        elif verb == STATS:
+            self._check_stats(request)
+        elif verb == RELEASE:
+            self._release(request)
+        elif verb == RENEW:
+            self._renew(request)
+        elif verb == WAIT:
+            self._wait(request)
+        elif verb == ENQUEUE and not self._may_enqueue(request):
+            self._expect(request, b"error_already_enqueued")
+        else:
+            self._enqueue(request)
+
+    def _may_enqueue(self, request: Request) -> bool:
+        phase = self._book.phases.get((request.peer, request.ask.key))
+        return phase is None or phase.expired
+
+    def _enqueue(self, request: Request) -> None:
+        key = self._reach(request)
+        if key is None:
+            self._expect(request, b"error_max_locks")
+            return
+        self._settle(key)
+        key.touched = self._now
+        if key.limit != request.ask.limit:
+            self._expect(request, b"error_limit_mismatch")
+            return
+        key.promote(self._now)
+        claim = self._make_claim(request)
+        if not key.queue and len(key.held) < key.limit:
+            claim.newcomer = True
+            key.seat(claim, self._now)
+            self._keep_phase(claim, key)
+            self._expect(request)  # whatever it is, once it is known whether there is a fence
+        else:
+            self._queue(key, claim, request)
+
+    def _reach(self, request: Request) -> Key | None:
+        book, ask = self._book, request.ask
+        key = book.keys.get(ask.key)
+        if key is None and len(book.keys) < book.rules.keys_max:
+            key = book.keys[ask.key] = Key(ask.key, ask.limit)
+        return key
+
+    def _make_claim(self, request: Request) -> Claim:
+        self._book.orders += 1
+        ask = request.ask
+        tracked = ask.verb == ENQUEUE
+        due = FOR_EVER if tracked else self._now + ask.patience_ns
+        return Claim(request.peer, tracked, ask.lease_ns, due, self._book.orders, request, due)
+
+    def _keep_phase(self, claim: Claim, key: Key) -> None:
+        if claim.tracked:
+            self._book.phases[claim.peer, key.name] = Phase(claim)
+
+    def _queue(self, key: Key, claim: Claim, request: Request) -> None:
+        waiters_max = self._book.rules.waiters_max
+        if waiters_max and len(key.queue) >= waiters_max:
+            self._expect(request, b"error_max_waiters")
+        elif claim.patience_due <= self._now:
+            self._expect(request, b"timeout")
+        else:
+            key.queue.append(claim)
+            self._keep_phase(claim, key)
+            if claim.tracked:
+                claim.request = None
+                self._expect(request, b"queued")
+            else:
+                self._blocked[claim.peer] = key, claim
+
+    def _wait(self, request: Request) -> None:
+        book, name = self._book, request.ask.key
+        phase = book.phases.get((request.peer, name))
+        if phase is None:
+            self._expect(request, b"error_not_enqueued")
+            return
+        key = book.keys[name] if not phase.expired else None
+        if key is not None:
+            self._settle(key)
+        if key is None or phase.expired:
+            book.phases.pop((request.peer, name), None)
+            self._expect(request, *LEASE_OVER)
+            return
+        key.touched = self._now
+        key.promote(self._now)
+        self._wait_on(key, phase.claim, request)
+
+    def _wait_on(self, key: Key, claim: Claim, request: Request) -> None:
+        if claim in key.held and claim not in key.unfenced:
+            claim.due = self._now + claim.lease_ns
+            self._book.forget_phase(claim, key.name)
+            self._expect_grant(request, claim)
+            return
+        claim.request = request
+        claim.patience_due = self._now + request.ask.patience_ns
+        if claim in key.queue:
+            claim.due = claim.patience_due
+            if not request.ask.patience_ns:
+                self._give_up(key, claim, b"timeout")
+                key.promote(self._now)
+                return
+        self._blocked[claim.peer] = key, claim
+
+    def _release(self, request: Request) -> None:
+        key = self._book.keys.get(request.ask.key)
+        if key is not None:
+            self._settle(key)
+        claim = key.holder(request.ask.token) if key is not None else None
+        if key is None or claim is None:
+            self._expect(request, b"error")
+            return
+        key.touched = self._now
+        key.remove(claim)
+        self._book.forget_phase(claim, key.name)
+        key.promote(self._now)
+        self._expect(request, b"ok")
+
+    def _renew(self, request: Request) -> None:
+        key = self._book.keys.get(request.ask.key)
+        if key is not None:
+            self._settle(key)
+        claim = key.holder(request.ask.token) if key is not None else None
+        if key is None or claim is None:
+            self._expect(request, b"error")
+            return
+        key.touched = self._now
+        claim.due = self._now + request.ask.lease_ns
+        self._expect(request, b"ok %d" % (request.ask.lease_ns // 1_000_000_000))
+
+    def _check_stats(self, request: Request) -> None:
+        if request.reply is None or not request.reply.startswith(b"ok {"):
+            self._expect(request, b"ok {...}")
+            return
+        due = self._book.stats(len(self._alive), self._sessions, self._now)
+        told = json.loads(request.reply[3:])
+        for kind in due.keys() | told.keys():
+            if _sorted(due.get(kind)) != _sorted(told.get(kind)):
+                raise DiscrepancyError(f"{request} was told of {kind} {told.get(kind)} instead of {due.get(kind)}")
+        self._expect(request, request.reply)
+
+    # --- ends ---
+
+    def _hang_up(self, peer: int) -> None:
+        """A connection is over: what waited goes first, so that nobody who is gone is granted anything."""
+        if peer not in self._alive:
+            return
+        self._alive.remove(peer)
+        self._blocked.pop(peer, None)
+        book = self._book
+        for name in [name for owner, name in book.phases if owner == peer]:
+            del book.phases[peer, name]
+        touched = [key for key in book.keys.values() if self._withdraw(key, peer)]
+        for key in touched:
+            self._settle(key)
+            if book.rules.release_on_disconnect:
+                for claim in [claim for claim in key.held if claim.peer == peer]:
+                    key.touched = self._now
+                    key.remove(claim)
+        for key in touched:
+            key.promote(self._now)
+
+    def _withdraw(self, key: Key, peer: int) -> bool:
+        """Take out what waits; say whether the end of this connection means anything to the key."""
+        mine = [claim for claim in key.queue if claim.peer == peer]
+        for claim in mine:
+            key.queue.remove(claim)
+            key.touched = self._now
+        holds = any(claim.peer == peer for claim in key.held)
+        return bool(mine) or (holds and self._book.rules.release_on_disconnect)
+
+    def _drain(self) -> None:
+        self._draining = True
+        for peer in list(self._alive):
+            if peer in self._blocked:
+                key, claim = self._blocked[peer]
+                if claim in key.queue:
+                    self._give_up(key, claim, b"error")
+                    self._settle(key)
+
+    # --- replies ---
+
+    def _expect(self, request: Request, *replies: bytes) -> None:
+        self._owed[request.place] = request, replies
+
+    def _expect_grant(self, request: Request, claim: Claim) -> None:
+        """The reply has to be a grant of this claim; what it says is the claim's token from now on."""
+        if request.reply is None:
+            self._expect(request)
+            return
+        word = b"acquired" if request.ask.verb == ENQUEUE else b"ok"
+        lease = b"%d" % (claim.lease_ns // 1_000_000_000)
+        claim.token = claim.token or request.token
+        if claim.token[:16] != b"%016x" % claim.fence:
+            raise DiscrepancyError(f"{request} was answered {request.reply!r} instead of the grant of {claim.fence}")
+        self._expect(request, b"%b %b %b" % (word, claim.token, lease))
+
+    def _match(self, request: Request) -> None:
+        owed = self._owed.pop(request.place, None)
+        if owed is None:
+            raise DiscrepancyError(f"{request} was answered {request.reply!r} for no reason")
+        if request.reply not in owed[1]:
+            raise DiscrepancyError(f"{request} was answered {request.reply!r} instead of {_either(owed[1])}")
+
+
+def _either(replies: tuple[bytes, ...]) -> str:
+    return " or ".join(map(repr, replies)) or "a grant"
+
+
+def _sorted(found: object) -> object:
+    return sorted(found, key=str) if isinstance(found, list) else found
