@@ -16,6 +16,7 @@ from holdfast.words import EX, FOREVER, NL, PR, SECOND, UNLIMITED, Claim, Conver
 COUNT = 20_000  # of each measurement, in each round
 ROUNDS = 7
 KEYS = 100  # that the uncontended measurements go around, so that no cache is kinder than life
+KEYS_MAX = 5_000
 WAITERS = 64  # who queue up where a key is contended
 LEASE_NS = 33 * SECOND
 NOW = 1_700_000_000 * SECOND
@@ -35,7 +36,7 @@ def trivial_mint(count: int) -> Mint:
 
 
 def new_table(fences: int) -> Table:
-    return Table(trivial_mint(fences), 10 * KEYS, 0, 60 * SECOND)
+    return Table(trivial_mint(fences), KEYS_MAX, 0, 60 * SECOND)
 
 
 def claims(count: int, keys: int, want: int = EX, patience_ns: int = FOREVER) -> list[Claim]:
@@ -109,9 +110,9 @@ def converting(count: int) -> tuple[Callable[[], None], int]:
 
 
 def expiring(count: int) -> tuple[Callable[[], None], int]:
-    """Let leases run out, and grant to who waited for that."""
+    """Let leases run out, and grant to who waited for that; four callers on each key."""
     table, out = new_table(count), list[Effect]()
-    for c in claims(count, KEYS * 5):
+    for c in claims(count, min(count // 4, KEYS_MAX)):
         table.enqueue(c, NOW, out)
 
     def run() -> None:

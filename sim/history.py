@@ -112,6 +112,20 @@ class Cut(Event):
 
 
 @dataclass(slots=True)
+class Torn(Event):
+    """A connection broke; what the server writes goes nowhere, and it has not been told yet."""
+
+    peer: int
+
+
+@dataclass(slots=True)
+class HungUp(Event):
+    """The server gave up a connection's session, and with it what waits there."""
+
+    peer: int
+
+
+@dataclass(slots=True)
 class Lost(Event):
     """The server was told that a connection is over."""
 

@@ -4,7 +4,7 @@ Who sends what is decided by the callers, when it arrives by the world.
 """
 
 from holdfast.testing.transport import PaperTransport
-from sim.history import Came, CameEnd, Cut, Flowed, History, Lost, Stalled, Wrote
+from sim.history import Came, CameEnd, Cut, Flowed, History, Lost, Stalled, Torn, Wrote
 
 
 class Link(PaperTransport):
@@ -67,6 +67,8 @@ class Link(PaperTransport):
             self.arrive_end()
 
     def reset(self) -> None:
+        if not self.ended:
+            self._history.add(Torn, self.peer)
         self.on_way.clear()
         self.end_on_way = False
         super().reset()

@@ -6,17 +6,18 @@ No event loop and no clock: the world calls in here, and everything that happens
 import random
 from collections.abc import Callable
 
-from holdfast.desk import Desk
+from holdfast.desk import Desk, Session
 from holdfast.doors.line import LineConnection, LineDoor, LineSettings
 from holdfast.engine.invariants import check_table
 from holdfast.errors import FenceUnavailable
+from holdfast.ports import Face
 from holdfast.stores.fence import Fences, Mint
 from holdfast.stores.journal import Journal
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.disk import PaperDisk
 from holdfast.wire.line import Frame, LineCodec
 from holdfast.words import FOREVER
-from sim.history import History, Minted, Refused, Rules, Swept, Taken, Ticked
+from sim.history import History, HungUp, Minted, Refused, Rules, Swept, Taken, Ticked
 
 
 class Dice:
@@ -38,6 +39,26 @@ class Witness(LineCodec):
     def decode(self, command: bytes, key: bytes, arg: bytes) -> Frame:
         self._history.add(Taken, self._peer, command, key, arg)
         return self._codec.decode(command, key, arg)
+
+
+class Counter(Desk):
+    """A desk that writes down whose session ends, and when."""
+
+    def __init__(self, store: MemoryStore, history: History, *, release_on_disconnect: bool) -> None:
+        super().__init__(store, release_on_disconnect=release_on_disconnect)
+        self.peer = 0  # who is connecting
+        self._history = history
+        self._peers: dict[int, int] = {}
+
+    def open(self, face: Face) -> Session:
+        session = super().open(face)
+        self._peers[session.id] = self.peer
+        return session
+
+    def close(self, session: Session, now: int) -> None:
+        if session.id in self.sessions:
+            self._history.add(HungUp, self._peers[session.id])
+        super().close(session, now)
 
 
 class Node:
@@ -66,7 +87,7 @@ class Node:
             waiters_max=rules.waiters_max,
             idle_max_ns=rules.idle_max_ns,
         )
-        self.desk = Desk(self.store, release_on_disconnect=rules.release_on_disconnect)
+        self.desk = Counter(self.store, history, release_on_disconnect=rules.release_on_disconnect)
         self.store.sink = self.desk
         self.door = LineDoor(self.desk, self.clock, self._alarm, line_settings(rules))
         self._codec = self.door.codec
@@ -118,6 +139,7 @@ class Node:
     # --- callers ---
 
     def connect(self, peer: int, left: Callable[[], None]) -> LineConnection:
+        self.desk.peer = peer
         self.door.codec = Witness(self._codec, self.history, peer)
         return self.door.connect(left)
 

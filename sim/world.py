@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 
 from holdfast.errors import FenceFileError
+from holdfast.stores.journal import FILE_BYTES
 from holdfast.testing.disk import PaperDisk, PowerCut
 from holdfast.words import FOREVER
 from sim.callers import Caller
@@ -20,6 +21,7 @@ from sim.history import (
     History,
     Inspected,
     Lost,
+    Minted,
     Noted,
     Raised,
     Slept,
@@ -235,15 +237,19 @@ class World:
             self.history.add(Started, self.plan.rules)
 
     def _cannot_start(self, error: FenceFileError) -> None:
-        """A sick disk may keep a server from starting; a healthy one may only if no server ever served from it."""
+        """A sick disk may keep a server from starting; a healthy one only if the file was cut short while it grew.
+
+        Then the operator does what the manual says, and writes down a number that no fence has reached.
+        """
         assert self.disk is not None
         self.history.add(Noted, f"no start: {error.detail}")
         if self._faults.disk_is_sick:
             self._faults.heal_disk()
-        elif self._starts:
-            raise error
+        elif len(self.disk.content) < FILE_BYTES:
+            fences = [event.fence for event in self.history.events if isinstance(event, Minted)]
+            self.disk = PaperDisk(max(fences).to_bytes(8, "big") if fences else b"")
         else:
-            self.disk = PaperDisk()
+            raise error
         self.start()
 
     def crash(self, how: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from sim.checkers.asks import ACQUIRE, AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
 from sim.checkers.talks import Finding, Request, Talk, Talks
-from sim.history import Cut, Lost, Stopped, Wrote
+from sim.history import Connected, Cut, Lost, Stopped, Torn, Wrote
 
 GRANT = rb"[0-9a-f]{32} [1-9][0-9]*"
 COMMON = rb"error|error_draining"
@@ -50,15 +50,13 @@ def _ends(talks: Talks) -> dict[int, int]:
     peers: set[int] = set()
     for event in talks.events:
         match event:
-            case Cut() | Lost():
+            case Cut() | Lost() | Torn():
                 ends.setdefault(event.peer, event.step)
             case Stopped():
                 for peer in peers:
                     ends.setdefault(peer, event.step)
-            case Wrote():
+            case Connected():
                 peers.add(event.peer)
-    for peer in talks.by_peer.keys() - peers:
-        ends.setdefault(peer, talks.events[-1].step)
     return ends
 
 
@@ -80,12 +78,13 @@ def _check_request(request: Request, end: int | None) -> Iterator[Finding]:
 
 def _check_surplus(talks: Talks, talk: Talk) -> Iterator[Finding]:
     """A connection may end with one line that answers no request, and says why it ends."""
-    farewell = b"error" if talk.greeted else b"error_auth"
+    if talk.greeting not in (None, b"ok", b"error_auth"):
+        yield Finding("answers", talks.events[0].step, f"peer {talk.peer} was greeted with {talk.greeting!r}")
     for number, (place, line) in enumerate(talk.surplus):
         step = talks.events[place].step
         cut = any(
             isinstance(event, Cut) and event.peer == talk.peer and event.step == step
             for event in talks.events[place : place + 50]
         )
-        if number or line != farewell or not cut:
+        if number or line != b"error" or not cut:
             yield Finding("answers", step, f"peer {talk.peer} got {line!r}, which answers nothing")

@@ -27,7 +27,6 @@ class Claim:
     due: int = 0
     fence: int = 0
     token: bytes = b""
-    newcomer: bool = False  # granted on arrival, if a fence can be had
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +48,10 @@ class Key:
     def holder(self, token: bytes) -> Claim | None:
         return next((claim for claim in self.held if claim.token == token), None)
 
+    def admits_a_newcomer(self) -> bool:
+        """Say whether somebody who comes now may go in at once: there is room, and nobody was first."""
+        return not self.queue and len(self.held) < self.limit
+
     def promote(self, now: int) -> None:
         """Let go in whoever is next and finds a seat."""
         while self.has_room_for_next():
@@ -60,12 +63,12 @@ class Key:
         self.unfenced.append(claim)
 
     def unseat(self) -> list[Claim]:
-        """Take back all who got no fence; who had waited before waits again."""
+        """Let all wait again who got no fence."""
         back, self.unfenced = self.unfenced, []
         for claim in back:
             self.held.remove(claim)
             claim.due = claim.patience_due
-        self.queue[:0] = [claim for claim in back if not claim.newcomer]
+        self.queue[:0] = back
         return back
 
     def remove(self, claim: Claim) -> None:
@@ -98,11 +101,8 @@ class Book:
         self.orders = 0
 
     def key_of_fence(self, last: int) -> Key | None:
-        """Find the key that was granted with this fence last; with none, the one that awaits its first grant."""
-        for key in self.keys.values():
-            if key.fence == last and (last or key.unfenced):
-                return key
-        return None
+        """Find the key that was granted with this fence last."""
+        return next((key for key in self.keys.values() if key.fence == last), None)
 
     def forget_phase(self, claim: Claim, name: str) -> None:
         phase = self.phases.get((claim.peer, name))

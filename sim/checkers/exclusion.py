@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sim.checkers.asks import ENQUEUE, LOCK_LIMIT, RELEASE, RENEW
 from sim.checkers.talks import Finding, Request, Talks
-from sim.history import Cut, Event, Lost, Started, Stopped
+from sim.history import HungUp, Lost, Started, Stopped
 
 
 class _Hold:
@@ -21,52 +21,58 @@ class _Hold:
         self.until = until
 
 
+Holds = dict[str, dict[bytes, _Hold]]
+Limits = dict[tuple[int, str], int]
+
+
 def check_exclusion(talks: Talks) -> Iterator[Finding]:
-    holds: dict[str, dict[bytes, _Hold]] = {}
-    limits: dict[tuple[int, str], int] = {}
+    holds: Holds = {}
+    limits: Limits = {}
+    step = 0
+    granted: list[Request] = []  # in this step; whoever gave way in the same step did so first
+    released: set[bytes] = set()
     release_on_disconnect = True
     for place, event in enumerate(talks.events):
-        request = talks.taken.get(place)
-        if request is not None:
-            _note_request(request, holds, limits)
-        for answered in talks.answered.get(place, ()):
-            if answered.token:
-                yield from _note_grant(answered, holds, limits)
-        if isinstance(event, Started):
-            release_on_disconnect = event.rules.release_on_disconnect
-        elif isinstance(event, Stopped):
-            holds.clear()
-        elif release_on_disconnect and _ends_connection(event):
-            _forget(event, holds)
+        if event.step != step:
+            for request in granted:
+                if request.token not in released:
+                    yield from _note_grant(request, holds, limits)
+            step = event.step
+            granted.clear()
+            released.clear()
+        if place in talks.taken:
+            _note_request(talks.taken[place], holds, limits, released)
+        granted += [request for request in talks.answered.get(place, ()) if request.token]
+        match event:
+            case Started():
+                release_on_disconnect = event.rules.release_on_disconnect
+            case Stopped():
+                holds.clear()
+                granted.clear()
+            case Lost() | HungUp():
+                if release_on_disconnect:
+                    _forget(event.peer, holds)
 
 
-def _ends_connection(event: Event) -> bool:
-    return isinstance(event, Lost) or (isinstance(event, Cut) and event.how == "abort")
-
-
-def _forget(event: Event, holds: dict[str, dict[bytes, _Hold]]) -> None:
-    assert isinstance(event, (Lost, Cut))
+def _forget(peer: int, holds: Holds) -> None:
     for held in holds.values():
-        for token in [token for token, hold in held.items() if hold.peer == event.peer]:
+        for token in [token for token, hold in held.items() if hold.peer == peer]:
             del held[token]
 
 
-def _note_request(
-    request: Request, holds: dict[str, dict[bytes, _Hold]], limits: dict[tuple[int, str], int]
-) -> None:
+def _note_request(request: Request, holds: Holds, limits: Limits, released: set[bytes]) -> None:
     ask = request.ask
     held = holds.setdefault(ask.key, {})
     if ask.verb == ENQUEUE:
         limits[request.peer, ask.key] = ask.limit
     elif ask.verb == RELEASE and request.reply == b"ok":
+        released.add(ask.token)
         held.pop(ask.token, None)
     elif ask.verb == RENEW and request.reply is not None and request.reply.startswith(b"ok") and ask.token in held:
         held[ask.token].until = request.at + ask.lease_ns
 
 
-def _note_grant(
-    request: Request, holds: dict[str, dict[bytes, _Hold]], limits: dict[tuple[int, str], int]
-) -> Iterator[Finding]:
+def _note_grant(request: Request, holds: Holds, limits: Limits) -> Iterator[Finding]:
     ask = request.ask
     now = request.reply_at
     held = holds.setdefault(ask.key, {})

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sim.checkers.asks import ACQUIRE, WAIT
+from sim.checkers.sleep import Sleep
 from sim.checkers.talks import Finding, Talk, Talks
 from sim.history import (
     Came,
@@ -16,11 +17,13 @@ from sim.history import (
     Cut,
     Event,
     Flowed,
+    HungUp,
     Lost,
     Rules,
     Stalled,
     Stopped,
     Taken,
+    Torn,
     Wrote,
 )
 
@@ -36,7 +39,7 @@ class _Stream:
 
     talk: Talk
     rules: Rules
-    moved_at: int  # when the line that is now being read began
+    moved_at: int  # when a whole line came last, or the server did something for this peer
     frames: list[Frame] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)  # of the frame that has begun
     rest: bytes = b""
@@ -44,15 +47,21 @@ class _Stream:
     taken: int = 0
     replied: int = 0
     said: list[bytes] = field(default_factory=list)
-    came_bytes: int = 0
+    moved_before: int = 0  # the same, as it was before the last reply
+    line_at: int = 0  # when the line that has begun did so
     ended: bool = False  # by the peer
     over: bool = False  # by the server
+    hung_up: bool = False
     stalled_at: int | None = None
 
     @property
     def greeting(self) -> int:
         """Count the frames that are about the connection's token and are not taken up as requests."""
         return 0 if self.rules.auth_token is None else 1
+
+    @property
+    def was_turned_away(self) -> bool:
+        return self.said[-1:] == [b"error_auth"]
 
     @property
     def is_blocked(self) -> bool:
@@ -63,12 +72,13 @@ class _Stream:
 
     def take_in(self, data: bytes, now: int) -> None:
         """Cut what arrived into lines, and lines into frames; behind a line that is too long there are none."""
-        self.came_bytes += len(data)
+        if not self.rest and not self.lines:
+            self.line_at = now
         *whole, self.rest = (self.rest + data).split(b"\n")
         for line in whole:
             if self.too_long:
                 return
-            self.moved_at = now
+            self.moved_at = self.line_at = now
             self.lines.append(line)
             self.too_long = self._is_too_long(line)
             if len(self.lines) == 3 and not self.too_long:
@@ -82,6 +92,7 @@ class _Stream:
 
 
 def check_framing(talks: Talks) -> Iterator[Finding]:
+    sleep = Sleep(talks.events)
     streams: dict[int, _Stream] = {}
     stirred: set[int] = set()
     step = 0
@@ -106,8 +117,10 @@ def check_framing(talks: Talks) -> Iterator[Finding]:
                 if not cleared:
                     yield from _check_cut(streams[event.peer], event)
                 streams[event.peer].over = True
-            case Came() | CameEnd() | Taken() | Wrote() | Stalled() | Flowed() | Lost():
-                yield from _follow(streams[event.peer], event)
+            case Came() | CameEnd() | Taken() | Wrote() | Stalled() | Flowed() | HungUp() | Lost() | Torn():
+                stream = streams[event.peer]
+                yield from _check_pace(stream, event, sleep)
+                yield from _follow(stream, event)
                 stirred.add(event.peer)
 
 
@@ -127,25 +140,39 @@ def _follow(stream: _Stream, event: Event) -> Iterator[Finding]:
         case Wrote():
             stream.said = event.data.split(b"\n")[:-1]
             stream.replied += len(stream.said)
-            stream.moved_at = event.at
+            stream.moved_before = stream.moved_at
+            stream.moved_at = stream.line_at = event.at
         case Stalled():
             stream.stalled_at = event.at
         case Flowed():
             stream.stalled_at = None
-            stream.moved_at = event.at
-        case Lost():
+            stream.moved_at = stream.line_at = event.at
+        case Lost() | Torn():
             stream.over = True
+        case HungUp():
+            stream.hung_up = True
 
 
 def _check_rest(stream: _Stream, step: int) -> Iterator[Finding]:
     """A server that could go on with a connection has done so."""
-    if stream.over or stream.stalled_at is not None or stream.is_blocked:
+    if stream.hung_up and not stream.over:
+        yield Finding("framing", step, f"peer {stream.talk.peer} was given up, and its connection was not cut")
+    if stream.over or stream.was_turned_away or stream.stalled_at is not None or stream.is_blocked:
         return
     left = len(stream.frames) - stream.greeting - stream.taken
-    if left > 0 and (stream.taken or stream.replied or not stream.greeting):
+    if left > 0:
         yield Finding("framing", step, f"peer {stream.talk.peer} has sent {left} requests that nobody took up")
     elif stream.too_long and left <= 0:
         yield Finding("framing", step, f"peer {stream.talk.peer} sent a line that is too long, and nobody minded")
+
+
+def _check_pace(stream: _Stream, event: Event, sleep: Sleep) -> Iterator[Finding]:
+    """Nobody may take longer over one line than was set; that is noticed at the latest when more of it comes."""
+    if stream.over or stream.was_turned_away or stream.stalled_at is not None or stream.is_blocked:
+        return
+    latest = sleep.wake_after(stream.line_at + stream.rules.read_timeout_ns)
+    if (stream.rest or stream.lines) and event.at > latest:
+        yield Finding("framing", event.step, f"peer {stream.talk.peer} took too long over a line, and nobody minded")
 
 
 def _check_cut(stream: _Stream, event: Cut) -> Iterator[Finding]:
@@ -166,9 +193,9 @@ def _reasons(stream: _Stream, event: Cut) -> Iterator[bool]:
         return
     yield stream.ended
     yield last == b"error_draining"
-    yield last == b"error_auth"
     yield last == b"error" and stream.too_long
-    yield last == b"error" and event.at - stream.moved_at >= 0 and _took_too_long(stream, event.at)
+    yield last == b"error" and _took_too_long(stream, event.at)
+    yield stream.was_turned_away
 
 
 def _unserved_bytes(stream: _Stream) -> int:
@@ -183,4 +210,5 @@ def _took_too_long(stream: _Stream, now: int) -> bool:
     """A line has to arrive in time; between requests that counts only where it was set so."""
     begun = bool(stream.rest or stream.lines)
     greeted = stream.greeting == 0 or stream.replied > 0
-    return (begun or stream.rules.idle_timeout or not greeted) and now > 0
+    runs = begun or stream.rules.idle_timeout or not greeted
+    return runs and now - stream.moved_before >= stream.rules.read_timeout_ns

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sim.checkers.asks import RELEASE, RENEW
 from sim.checkers.talks import Finding, Request, Talks
-from sim.history import Cut, Drained, Lost, Started, Stopped
+from sim.history import Drained, HungUp, Lost, Started, Stopped
 
 
 class _Good:
@@ -25,6 +25,7 @@ Tokens = dict[tuple[str, bytes], _Good]
 
 def check_leases(talks: Talks) -> Iterator[Finding]:
     tokens: Tokens = {}
+    known: set[tuple[str, bytes]] = set()
     release_on_disconnect = True
     draining = False
     for place, event in enumerate(talks.events):
@@ -36,16 +37,22 @@ def check_leases(talks: Talks) -> Iterator[Finding]:
                 draining = True
             case Stopped():
                 tokens.clear()
-            case Lost() | Cut(how="abort"):
+            case Lost() | HungUp():
                 if release_on_disconnect:
                     _forget(event.peer, tokens)
         request = talks.taken.get(place)
         if request is not None and request.ask.verb in (RELEASE, RENEW) and not draining:
             yield from _use(request, tokens)
+        if request is not None and (request.ask.key, request.token) in tokens:
+            _grant(request, tokens)  # the second phase of two, of a claim whose token was known before
         for answered in talks.answered.get(place, ()):
-            if answered.token:
-                until = answered.reply_at + answered.granted_lease_ns
-                tokens[answered.ask.key, answered.token] = _Good(answered.peer, until)
+            if answered.token and (answered.ask.key, answered.token) not in known:
+                known.add((answered.ask.key, answered.token))
+                _grant(answered, tokens)
+
+
+def _grant(request: Request, tokens: Tokens) -> None:
+    tokens[request.ask.key, request.token] = _Good(request.peer, request.reply_at + request.granted_lease_ns)
 
 
 def _forget(peer: int, tokens: Tokens) -> None:

@@ -15,6 +15,7 @@ from sim.history import (
     Cut,
     Drained,
     Event,
+    HungUp,
     Lost,
     Minted,
     Refused,
@@ -23,6 +24,7 @@ from sim.history import (
     Stopped,
     Swept,
     Ticked,
+    Torn,
 )
 
 LEASE_OVER = (b"error_lease_expired", b"error_not_enqueued")
@@ -51,9 +53,11 @@ class _Ledger:
         self._draining = False
         self._sessions: dict[int, int] = {}  # the number of each connection, as the server counts them
         self._alive: list[int] = []
+        self._deaf: set[int] = set()  # who cannot be told anything any more
         self._blocked: dict[int, tuple[Key, Claim]] = {}  # by peer
         self._owed: dict[int, tuple[Request, tuple[bytes, ...]]] = {}  # by the place of the request
         self._soonest = FOR_EVER
+        self._newcomer: tuple[Key, Claim, Request] | None = None  # it is not known yet what becomes of it
 
     def walk(self) -> None:
         for place, event in enumerate(self._talks.events):
@@ -62,11 +66,13 @@ class _Ledger:
                 self._begin_step(event)
             self._see(event)
             request = self._talks.taken.get(place)
+            answered = self._talks.answered.get(place, ())
+            if request is not None or answered:
+                self._conclude()
             if request is not None:
-                self._flush()
                 self._serve(request)
-            for answered in self._talks.answered.get(place, ()):
-                self._match(answered)
+            for one in answered:
+                self._match(one)
 
     # --- steps ---
 
@@ -78,9 +84,9 @@ class _Ledger:
                 raise DiscrepancyError("the server slept through a lease, a patience or a fence that it could have had")
 
     def _end_step(self) -> None:
-        self._flush()
+        self._conclude()
         for request, replies in self._owed.values():
-            if request.peer in self._alive:
+            if request.peer in self._alive and request.peer not in self._deaf:
                 raise DiscrepancyError(f"{request} was not answered {_either(replies)}")
         self._owed.clear()
         for key in self._book.keys.values():
@@ -88,13 +94,19 @@ class _Ledger:
                 raise DiscrepancyError(f"{key.name} is free, and somebody waits for it")
         self._soonest = self._book.soonest()
 
-    def _flush(self) -> None:
-        """Whoever should have a fence by now has none: that is excused for a while when none could be had."""
+    def _conclude(self) -> None:
+        """All grants of one move have their fences by now, unless none could be had; that is excused for a while."""
         for key in self._book.keys.values():
             if key.unfenced:
                 if not self._is_excused(key):
                     raise DiscrepancyError(f"{key.name} is free, and nobody was granted it")
                 self._unseat(key)
+        if self._newcomer is not None:
+            key, claim, request = self._newcomer
+            self._newcomer = None
+            if key.admits_a_newcomer():
+                raise DiscrepancyError(f"{key.name} is free, and {request} was not granted it")
+            self._queue(key, claim, request)
 
     def _is_excused(self, key: Key) -> bool:
         return self._sleep.wake_after(key.excused_until) >= self._now
@@ -114,8 +126,10 @@ class _Ledger:
             case Connected():
                 self._sessions[event.peer] = len(self._sessions) + 1
                 self._alive.append(event.peer)
-            case Lost() | Cut(how="abort"):
+            case Lost() | HungUp():
                 self._hang_up(event.peer)
+            case Torn() | Cut():
+                self._deaf.add(event.peer)
             case Swept(what="phases"):
                 book.sweep_phases()
             case Swept(what="keys"):
@@ -134,16 +148,18 @@ class _Ledger:
         self._alive.clear()
         self._blocked.clear()
         self._owed.clear()
+        self._newcomer = None
 
     def _mint(self, event: Minted) -> None:
-        key = self._book.key_of_fence(event.last)
+        key = self._key_of_fence(event.last)
         if key is not None and not key.unfenced:
             key.promote(self._now)
+        if key is not None and not key.unfenced:
+            self._let_in_newcomer(key)
         if key is None or not key.unfenced:
             raise DiscrepancyError(f"fence {event.fence} was made, and nobody can have been granted anything")
         claim = key.unfenced.pop(0)
         claim.fence = key.fence = event.fence
-        claim.newcomer = False
         request, claim.request = claim.request, None
         if request is not None:
             self._blocked.pop(claim.peer, None)
@@ -151,31 +167,38 @@ class _Ledger:
             if request.ask.verb == WAIT:
                 self._book.forget_phase(claim, key.name)
 
+    def _key_of_fence(self, last: int) -> Key | None:
+        """Find whose grant it is; a key that was never granted can only have a newcomer."""
+        if last:
+            return self._book.key_of_fence(last)
+        return self._newcomer[0] if self._newcomer is not None else None
+
+    def _let_in_newcomer(self, key: Key) -> None:
+        if self._newcomer is not None and self._newcomer[0] is key and key.admits_a_newcomer():
+            claim = self._newcomer[1]
+            self._newcomer = None
+            key.seat(claim, self._now)
+            self._keep_phase(claim, key)
+
     def _refuse(self, event: Refused) -> None:
-        key = self._book.key_of_fence(event.last)
+        key = self._key_of_fence(event.last)
         if key is None:
             raise DiscrepancyError("a fence was asked for, and nobody can have been granted anything")
         key.excused_until = self._now + FENCE_RETRY_NS
-        self._unseat(key)
+        if key.unfenced:
+            self._unseat(key)
+        elif self._newcomer is not None and self._newcomer[0] is key and key.admits_a_newcomer():
+            self._expect(self._newcomer[2], b"error")
+            self._newcomer = None
 
     def _unseat(self, key: Key) -> None:
-        back = key.unseat()
-        for claim in back:
-            if claim.newcomer:
-                claim.newcomer = False
-                assert claim.request is not None
-                self._refuse_newcomer(key, claim, claim.request, alone=claim is back[0])
-            elif claim.request is not None and (claim.patience_due <= self._now or self._draining):
-                self._give_up(key, claim, b"error" if self._draining else b"timeout")
-
-    def _refuse_newcomer(self, key: Key, claim: Claim, request: Request, *, alone: bool) -> None:
-        """There was a seat, but no fence: an error, unless others have to wait for that too, and were first."""
-        self._book.forget_phase(claim, key.name)
-        del self._owed[request.place]
-        if alone and not key.queue:
-            self._expect(request, b"error")
-        else:
-            self._queue(key, claim, request)
+        for claim in key.unseat():
+            if claim.request is None:
+                continue
+            if claim.patience_due <= self._now:
+                self._give_up(key, claim, b"timeout")
+            elif self._draining:
+                self._expect(claim.request, b"error")  # unless there is a fence before its turn comes
 
     # --- time ---
 
@@ -239,15 +262,7 @@ class _Ledger:
         if key.limit != request.ask.limit:
             self._expect(request, b"error_limit_mismatch")
             return
-        key.promote(self._now)
-        claim = self._make_claim(request)
-        if not key.queue and len(key.held) < key.limit:
-            claim.newcomer = True
-            key.seat(claim, self._now)
-            self._keep_phase(claim, key)
-            self._expect(request)  # whatever it is, once it is known whether there is a fence
-        else:
-            self._queue(key, claim, request)
+        self._newcomer = key, self._make_claim(request), request
 
     def _reach(self, request: Request) -> Key | None:
         book, ask = self._book, request.ask
@@ -414,6 +429,10 @@ class _Ledger:
             raise DiscrepancyError(f"{request} was answered {request.reply!r} for no reason")
         if request.reply not in owed[1]:
             raise DiscrepancyError(f"{request} was answered {request.reply!r} instead of {_either(owed[1])}")
+        if request.peer in self._blocked:
+            key, claim = self._blocked[request.peer]
+            claim.request = None
+            self._give_up(key, claim, b"")
 
 
 def _either(replies: tuple[bytes, ...]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sim.checkers.asks import ACQUIRE, WAIT
 from sim.checkers.sleep import Sleep
 from sim.checkers.talks import Finding, Request, Talks
-from sim.history import Cut, Lost, Stopped
+from sim.history import Connected, Cut, Lost, Stopped, Torn
 
 
 def check_patience(talks: Talks) -> Iterator[Finding]:
@@ -23,14 +23,14 @@ def _ends(talks: Talks) -> dict[int, int]:
     """Find when each connection ended."""
     ends: dict[int, int] = {}
     open_: set[int] = set()
-    for place, event in enumerate(talks.events):
-        if isinstance(event, (Cut, Lost)):
+    for event in talks.events:
+        if isinstance(event, (Cut, Lost, Torn)):
             ends.setdefault(event.peer, event.at)
         elif isinstance(event, Stopped):
             for peer in open_:
                 ends.setdefault(peer, event.at)
-        elif place in talks.taken:
-            open_.add(talks.taken[place].peer)
+        elif isinstance(event, Connected):
+            open_.add(event.peer)
     return ends
 
 

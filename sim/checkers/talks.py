@@ -60,6 +60,7 @@ class Talk:
     greeted: bool  # the server answers the token of the connection before it takes up any request
     requests: list[Request] = field(default_factory=list)
     replied: int = 0
+    greeting: bytes | None = None
     surplus: list[tuple[int, bytes]] = field(default_factory=list)  # replies that no request was left for
 
 
@@ -104,6 +105,7 @@ class Talks:
         for line in event.data.split(b"\n")[:-1]:
             if not talk.greeted:
                 talk.greeted = True
+                talk.greeting = line
             elif talk.replied == len(talk.requests):
                 talk.surplus.append((place, line))
             else:

@@ -63,9 +63,9 @@ class LineStage:
         self.door = LineDoor(self.desk, self.clock, self.alarms.append, self.settings)
         self.callers: list[LineCaller] = []
 
-    def caller(self) -> "LineCaller":
+    def caller(self, transport: CountingTransport | None = None) -> "LineCaller":
         """Let somebody connect."""
-        caller = LineCaller(self)
+        caller = LineCaller(self, transport or CountingTransport())
         self.callers.append(caller)
         return caller
 
@@ -112,10 +112,10 @@ class LineStage:
 class LineCaller:
     """One client: what it says, and what it hears."""
 
-    def __init__(self, stage: LineStage) -> None:
+    def __init__(self, stage: LineStage, transport: CountingTransport) -> None:
         self.stage = stage
+        self.transport = transport
         self.lefts = 0  # how often the door said that this connection is over
-        self.transport = CountingTransport()
         self.connection: LineConnection = stage.door.connect(self._leave)
         self.transport.connect(self.connection)
 
