@@ -119,7 +119,8 @@ def check_framing(talks: Talks) -> Iterator[Finding]:
                 streams[event.peer].over = True
             case Came() | CameEnd() | Taken() | Wrote() | Stalled() | Flowed() | HungUp() | Lost() | Torn():
                 stream = streams[event.peer]
-                yield from _check_pace(stream, event, sleep)
+                if isinstance(event, Came):
+                    yield from _check_pace(stream, event, sleep)
                 yield from _follow(stream, event)
                 stirred.add(event.peer)
 

@@ -429,8 +429,9 @@ class _Ledger:
             raise DiscrepancyError(f"{request} was answered {request.reply!r} for no reason")
         if request.reply not in owed[1]:
             raise DiscrepancyError(f"{request} was answered {request.reply!r} instead of {_either(owed[1])}")
-        if request.peer in self._blocked:
-            key, claim = self._blocked[request.peer]
+        blocked = self._blocked.get(request.peer)
+        if blocked is not None and blocked[1].request is request:
+            key, claim = blocked
             claim.request = None
             self._give_up(key, claim, b"")
 

@@ -5,6 +5,7 @@ Each test is named after the fault and not after the cure; the stories come from
 
 import pytest
 
+from holdfast.engine.resource import holders
 from holdfast.testing.line_stage import LineStage, token
 from holdfast.words import SECOND
 
@@ -12,7 +13,7 @@ from holdfast.words import SECOND
 def holder_of(stage: LineStage, caller: int) -> bool:
     """Say whether the last grant belongs to this caller, by asking who owns the only lock."""
     (resource,) = stage.memory.table.resources.values()
-    return [claim.session for claim in resource.held.values()] == [caller]
+    return [claim.session for claim in holders(resource)] == [caller]
 
 
 # --- locks that were lost ---

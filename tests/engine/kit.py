@@ -4,7 +4,7 @@ No expectation lives here, except that the invariants hold after everything that
 """
 
 from holdfast.engine.invariants import check_table
-from holdfast.engine.resource import Resource
+from holdfast.engine.resource import Resource, holders
 from holdfast.engine.table import Table
 from holdfast.testing.mint import CountingMint
 from holdfast.words import (
@@ -73,7 +73,7 @@ class Scene:
 
     @property
     def holders(self) -> list[str]:
-        return [self.name_of(c) for c in self.key.held.values() if c.session != BYSTANDERS]
+        return [self.name_of(c) for c in holders(self.key) if c.session != BYSTANDERS]
 
     @property
     def waiters(self) -> list[str]:

@@ -7,7 +7,7 @@ that is broken.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.engine.resource import Resource
+from holdfast.engine.resource import Resource, holders
 from holdfast.words import (
     BIT,
     CLASH,
@@ -175,8 +175,8 @@ class Ledger:
         """Nothing held is lost, nobody waits unknown, and everybody has the deadline that they were promised."""
         for key, queue in self.queues.items():
             r = resources.get(key)
-            held = [told_by(c) for c in r.held.values() if c.session != BYSTANDERS] if r is not None else []
+            held = [told_by(c) for c in holders(r) if c.session != BYSTANDERS] if r is not None else []
             waiting = [told_by(c) for c in (r.waiting or {}).values()] if r is not None else []
-            holders = [e.tells() for e in self.entries.values() if e.key == key and e.fence]
-            assert sorted(held, key=repr) == sorted(holders, key=repr)
+            known = [e.tells() for e in self.entries.values() if e.key == key and e.fence]
+            assert sorted(held, key=repr) == sorted(known, key=repr)
             assert waiting == [self.entries[name].tells() for name in queue]

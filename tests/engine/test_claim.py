@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from holdfast.engine.resource import holders
 from holdfast.words import CR, CW, EX, GONE, HELD, NL, PR, PW, UNLIMITED, WAITING, Answer, End, Mode, Reason, Renew
 from tests.engine.kit import KEY, Scene, span
 from tests.engine.naive import Naive, compatible
@@ -154,7 +155,7 @@ def test_without_a_fence_nothing_is_granted_and_nothing_is_left_behind() -> None
     scene = Scene()
     scene.mint.dry = True
     assert scene.ask("a") is Answer.NO_FENCE
-    assert scene.key.held == {}
+    assert holders(scene.key) == []
     assert scene.table.sessions[scene.session("a")] == {}
     scene.mint.dry = False
     assert scene.ask("b") is Answer.GRANTED
@@ -311,7 +312,7 @@ def test_any_mix_of_modes_and_seats_is_granted_as_the_naive_model_grants_it(seed
     dice = random.Random(seed)
     scene, naive = Scene(), Naive(limit=6)
     for number in range(60):
-        if scene.table.resources and scene.key.held and dice.random() < 0.4:
+        if scene.table.resources and holders(scene.key) and dice.random() < 0.4:
             name = dice.choice(scene.holders)
             answer = scene.end(name)
             expected = naive.end(name)

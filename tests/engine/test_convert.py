@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement, permutations, product
 
 import pytest
 
-from holdfast.words import CR, CW, EX, GONE, HELD, NL, PR, PW, Answer, Mode, Reason
+from holdfast.words import BIT, CR, CW, EX, GONE, HELD, NL, PR, PW, Answer, Mode, Reason
 from tests.engine.kit import Scene
 from tests.engine.naive import Naive, compatible, is_way_down
 
@@ -107,7 +107,7 @@ def test_s7_a_converting_lock_keeps_its_granted_mode_in_force() -> None:
     scene.ask("b", CR)
     assert scene.convert("a", EX) is Answer.CONVERTING
     assert (scene["a"].mode, scene["a"].want) == (PW, EX)
-    assert not scene.key.tally[EX]
+    assert scene.key.mask == BIT[PW] | BIT[CR]
     scene.ask("c", PR)
     scene.end("b")
     assert scene["a"].mode == EX

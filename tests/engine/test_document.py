@@ -14,7 +14,7 @@ import pytest
 import holdfast
 from holdfast.engine.document import VERSION, decode, encode, reload
 from holdfast.engine.invariants import check, check_table
-from holdfast.engine.resource import Resource
+from holdfast.engine.resource import MODES, Resource, holders
 from holdfast.errors import DocumentError
 from holdfast.words import CR, CW, EX, FOREVER, NL, PR, UNLIMITED, Answer, Claim, Reason, State
 from tests.engine.kit import KEY, Scene
@@ -34,7 +34,6 @@ OF_RESOURCES = [
     "value",
     "value_seq",
     "value_valid",
-    "wanted",
 ]
 OF_CLAIMS = [
     "convert_deadline",
@@ -80,9 +79,10 @@ def full_scene() -> Scene:
 def facts(r: Resource) -> dict[str, object]:
     """Spread out all that is known of a resource, except whom the table wakes and what is only a matter of speed."""
     facts: dict[str, object] = {name: getattr(r, name) for name in OF_RESOURCES}
-    for place in ("held", "waiting", "converting"):
-        claims = getattr(r, place)
-        facts[place] = None if claims is None else [(at, claim_facts(c)) for at, c in claims.items()]
+    facts["tally"] = r.tally or [0] * MODES
+    facts["held"] = [claim_facts(c) for c in holders(r)]
+    facts["waiting"] = None if r.waiting is None else [claim_facts(c) for c in r.waiting.values()]
+    facts["converting"] = None if r.converting is None else [claim_facts(c) for c in r.converting.values()]
     return facts
 
 
@@ -91,7 +91,7 @@ def claim_facts(c: Claim) -> dict[str, object]:
 
 
 def test_nothing_is_forgotten_here_that_a_resource_or_a_claim_knows() -> None:
-    everything = {"agenda", "converting", "held", "waiting", "wake", *OF_RESOURCES}
+    everything = {"agenda", "converting", "listed", "many", "sole", "waiting", "wake", *OF_RESOURCES}
     assert everything == slots_of("engine/resource.py", "Resource")
     assert {"book", *OF_CLAIMS} == slots_of("words.py", "Claim")
 
@@ -117,7 +117,7 @@ def test_a_resource_comes_back_as_it_was() -> None:
 def test_modes_and_states_come_back_as_what_they_were() -> None:
     """The engine compares them by identity, so that a plain number would be a wrong one."""
     back = decode(KEY, encode(full_scene().key))
-    for c in [*back.held.values(), *(back.waiting or {}).values()]:
+    for c in [*holders(back), *(back.waiting or {}).values()]:
         assert type(c.mode) is type(c.want) is int
         assert type(c.state) is State
 
@@ -128,7 +128,7 @@ def test_an_idle_resource_comes_back_as_it_was() -> None:
     scene.end("a")
     back = decode(KEY, encode(scene.key))
     assert facts(back) == facts(scene.key)
-    assert (back.limit, back.fence, back.waiting, back.converting, back.wanted) == (5, 1, None, None, None)
+    assert (back.limit, back.fence, back.waiting, back.converting) == (5, 1, None, None)
 
 
 def test_a_resource_that_is_stuck_comes_back_stuck() -> None:
@@ -149,7 +149,7 @@ def test_holders_come_back_in_the_order_of_their_grants_and_not_of_their_fences(
     scene.convert("a", NL)
     assert scene.holders == ["b", "c", "a"]
     reload(scene.table, KEY)
-    assert [c.ticket for c in scene.key.held.values()] == [b"b", b"c", b"a"]
+    assert [c.ticket for c in holders(scene.key)] == [b"b", b"c", b"a"]
 
 
 def test_tickets_may_be_numbers_or_bytes() -> None:
@@ -159,7 +159,7 @@ def test_tickets_may_be_numbers_or_bytes() -> None:
         c.ticket = ticket
         assert scene.table.enqueue(c, scene.now, []) is Answer.GRANTED
     back = decode(KEY, encode(scene.key))
-    assert [c.ticket for c in back.held.values()] == [0, 2**63, b"", b"\xff"]
+    assert [c.ticket for c in holders(back)] == [0, 2**63, b"", b"\xff"]
 
 
 def test_a_document_is_small() -> None:
@@ -274,7 +274,7 @@ def test_after_a_reload_what_is_nobodys_any_more_is_still_nobodys() -> None:
     scene.ask("a", lease=30)
     scene.hangup("a", keep_held=True)
     reload(scene.table, KEY)
-    c = next(iter(scene.key.held.values()))
+    c = holders(scene.key)[0]
     assert c.book is None
     assert scene.table.find(c.session, c.ticket) is None
     assert (c.limit, c.convert_deadline) == (UNLIMITED, FOREVER)

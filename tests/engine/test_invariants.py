@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.engine.invariants import check, check_table
+from holdfast.engine.queue import Queue
 from holdfast.engine.resource import Resource, everybody, turn_of
 from holdfast.words import BIT, CR, CW, EX, FOREVER, GONE, HELD, PR, PW, WAITING, Reason
 from tests.engine.kit import KEY, Scene
@@ -77,7 +78,6 @@ def grantable_head(scene: Scene) -> None:
     scene.key.waiting = None
     scene.ask("e", EX, limit=9)
     scene["e"].want = CR
-    scene.key.wanted = [0, 1, 0, 0, 0, 0]
 
 
 def grantable_conversion(scene: Scene) -> None:
@@ -87,7 +87,7 @@ def grantable_conversion(scene: Scene) -> None:
 
 
 def stuck_without_reason(scene: Scene) -> None:
-    scene.key.waiting = scene.key.converting = scene.key.wanted = None
+    scene.key.waiting = scene.key.converting = None
     scene["b"].state, scene["b"].want, scene["b"].convert_deadline = HELD, CR, FOREVER
     scene.key.stuck = True
 
@@ -142,7 +142,7 @@ def set_key(**facts: object) -> Break:
 def empty_wait_queue(scene: Scene) -> None:
     scene.cancel("c")
     scene.cancel("d")
-    scene.key.waiting = OrderedDict()
+    scene.key.waiting = Queue()
 
 
 def empty_convert_queue(scene: Scene) -> None:
@@ -190,7 +190,6 @@ BREAKS: dict[str, tuple[Break, str]] = {
     "the mask forgets a mode": (set_key(mask=BIT[PR]), "_check_sums"),
     "the tally miscounts": (set_key(tally=[0, 1, 0, 2, 0, 0]), "_check_sums"),
     "the listeners miscounted": (set_key(listeners=0), "_check_sums"),
-    "the wishes miscounted": (set_key(wanted=[0, 0, 1, 0, 0, 1]), "_check_sums"),
     "a fence from the future": (set_key(fence=1), "_check_fences"),
     "two holders with one fence": (set_of("b", fence=1), "_check_fences"),
     "a waiter that could have been granted": (grantable_head, "_check_queues"),

@@ -14,6 +14,7 @@ from holdfast.engine.resource import (
     everybody,
     fits,
     grant,
+    holders,
     join_converting,
     join_waiting,
     leave_converting,
@@ -75,7 +76,7 @@ def test_a_grant_fills_in_what_proves_it() -> None:
     grant(r, c, 100, 9, secret_of(9))
     assert (c.state, c.mode, c.fence, c.deadline) == (HELD, PW, 9, 130)
     assert c.token == c.secret[:32]
-    assert r.held == {c.token: c}
+    assert holders(r) == [c]
     assert (r.fence, r.used, r.mask, r.soonest) == (9, 1, BIT[PW], 130)
     check(r, 100)
 
@@ -84,7 +85,7 @@ def test_a_fence_that_does_not_rise_is_refused_as_a_bug() -> None:
     r = Resource(b"k", UNLIMITED, fence=7)
     with pytest.raises(AssertionError):
         grant(r, claim(EX), 0, 7, secret_of(7))
-    assert not r.held
+    assert not holders(r)
 
 
 def test_removing_the_last_holder_of_a_mode_takes_the_mode_off_the_mask() -> None:
@@ -95,7 +96,7 @@ def test_removing_the_last_holder_of_a_mode_takes_the_mode_off_the_mask() -> Non
     remove(r, other, Reason.RELEASED)
     assert r.mask == BIT[CR]
     remove(r, reader, Reason.EXPIRED)
-    assert (r.mask, r.used, r.held) == (0, 0, {})
+    assert (r.mask, r.used, holders(r)) == (0, 0, [])
     assert (one.state, one.reason, reader.reason) == (GONE, Reason.RELEASED, Reason.EXPIRED)
 
 

@@ -5,7 +5,7 @@ The caller is answered by value; third parties hear through `out`. Changing mode
 
 from holdfast.engine import value as block
 from holdfast.engine.nudge import nudge_holders
-from holdfast.engine.resource import Resource, fits, grant, join_waiting, note, remove
+from holdfast.engine.resource import Resource, fits, grant, holder, join_waiting, note, remove
 from holdfast.engine.serve import serve
 from holdfast.errors import FenceUnavailable
 from holdfast.words import (
@@ -79,7 +79,7 @@ def wait(r: Resource, c: Claim, patience_ns: int, now: int, mint: Mint, out: lis
 
 def renew(r: Resource, token: bytes, lease_ns: int, now: int) -> Answer:
     """Start the lease again; only who shows the token may (a lapsed claim is gone and stays gone)."""
-    c = r.held.get(token)
+    c = holder(r, token)
     if c is None:
         return NOT_HELD
     r.touched = now
@@ -98,7 +98,7 @@ def end(
     value: bytes | None = None,
 ) -> Answer:
     """Give back what is held, and serve whoever is next."""
-    c = r.held.get(token)
+    c = holder(r, token)
     if c is None:
         return NOT_HELD
     r.touched = now

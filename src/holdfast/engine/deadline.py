@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.engine import value as block
 from holdfast.engine.convert import fall_back
-from holdfast.engine.resource import Resource, everybody, remove, turn_of
+from holdfast.engine.resource import Resource, everybody, holders_count, remove, turn_of
 from holdfast.engine.serve import FENCE_RETRY_NS, serve
 from holdfast.words import FOREVER, GONE, WAITING, Claim, Effect, Ended, Mint, Reason
 
@@ -42,7 +42,7 @@ def _run_out(r: Resource, c: Claim, now: int, out: list[Effect]) -> None:
 
 def _next_due(r: Resource, now: int) -> Claim | None:
     """Find the first claim whose time has come; when there is none, say in `soonest` when to look again."""
-    count = len(r.held) + len(r.waiting or ())
+    count = holders_count(r) + len(r.waiting or ())
     if count > CROWD:
         return _next_on_agenda(r, now)
     r.agenda = None

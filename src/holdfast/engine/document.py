@@ -4,15 +4,15 @@ What follows from something else is worked out again. No rule lives here, nor wh
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import Annotated, Final
 
 import msgspec
 
-from holdfast.engine.resource import MODES, Resource
+from holdfast.engine.queue import Queue
+from holdfast.engine.resource import MODES, Resource, hold, holder, holders
 from holdfast.engine.table import Table
 from holdfast.errors import DocumentError
-from holdfast.words import BIT, CONVERTING, EX, HELD, TOKEN_BYTES, WAITING, Claim, State, Ticket
+from holdfast.words import CONVERTING, HELD, TOKEN_BYTES, WAITING, Claim, State, Ticket
 
 # The shape below. Another shape gets another number, and code that still reads this one.
 VERSION: Final = 1
@@ -88,7 +88,7 @@ def encode(r: Resource) -> bytes:
             r.value,
             r.value_seq,
             r.value_valid,
-            [_row(c) for c in r.held.values()],
+            [_row(c) for c in holders(r)],
             [_row(c) for c in r.waiting.values()] if r.waiting is not None else [],
         )
     )
@@ -163,17 +163,12 @@ def _fill_held(r: Resource, rows: list[_Row]) -> None:
             converting.append(c)
         elif c.state is not HELD:
             raise DocumentError(f"the document of {r.key!r} lists a claim as held that is {c.state.name}")
-        r.held[c.token] = c
-        r.used += c.units
-        r.mask |= BIT[c.mode]
-        r.tally[c.mode] += c.mode != EX
-        r.listeners += c.listens
-    if len(r.held) != len(rows):
-        raise DocumentError(f"the document of {r.key!r} lists a holder twice")
+        if holder(r, c.token) is not None:
+            raise DocumentError(f"the document of {r.key!r} lists a holder twice")
+        hold(r, c)
     if converting:
         converting.sort(key=_order_of)
         r.converting = OrderedDict((c.order, c) for c in converting)
-        _count_wanted(r, converting)
 
 
 def _fill_waiting(r: Resource, rows: list[_Row]) -> None:
@@ -183,17 +178,11 @@ def _fill_waiting(r: Resource, rows: list[_Row]) -> None:
     for c in waiting:
         if c.state is not WAITING:
             raise DocumentError(f"the document of {r.key!r} lists a claim as waiting that is {c.state.name}")
-    r.waiting = OrderedDict((c.order, c) for c in waiting)
-    if len(r.waiting) != len(rows):
+    r.waiting = Queue()
+    for c in waiting:
+        r.waiting.append(c)
+    if len({c.order for c in waiting}) != len(waiting):
         raise DocumentError(f"the document of {r.key!r} lists a waiter twice")
-    _count_wanted(r, waiting)
-
-
-def _count_wanted(r: Resource, claims: Iterable[Claim]) -> None:
-    if r.wanted is None:
-        r.wanted = [0] * MODES
-    for c in claims:
-        r.wanted[c.want] += 1
 
 
 def _order_of(c: Claim) -> int:

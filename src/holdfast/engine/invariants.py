@@ -6,7 +6,7 @@ Nothing here changes anything, and nothing here is called while the service runs
 from collections.abc import Collection
 from itertools import combinations, pairwise
 
-from holdfast.engine.resource import MODES, Resource, everybody, fits, turn_of
+from holdfast.engine.resource import MODES, Resource, everybody, fits, holder, holders, turn_of
 from holdfast.engine.serve import may_convert
 from holdfast.engine.table import Table
 from holdfast.words import (
@@ -40,14 +40,17 @@ def check(r: Resource, now: int) -> None:
 
 def _check_places(r: Resource) -> None:
     """Everybody is where their state says, and no empty queue is kept."""
-    assert all(c.state in (HELD, CONVERTING) for c in r.held.values())
-    assert all(token == c.token for token, c in r.held.items())
-    waiting: dict[int, Claim] = dict(r.waiting or {})
+    assert all(c.state in (HELD, CONVERTING) for c in holders(r))
+    assert r.sole is None or r.many is None
+    assert r.many is None or r.many
+    assert all(holder(r, c.token) is c for c in holders(r))
+    waiting = {c.order: c for c in (r.waiting.values() if r.waiting is not None else [])}
+    assert r.waiting is None or len(r.waiting) == len(r.waiting.values()) == len(waiting)
     converting: dict[int, Claim] = dict(r.converting or {})
     assert (r.waiting is None) == (not waiting)
     assert (r.converting is None) == (not converting)
     assert all(c.state is WAITING for c in waiting.values())
-    assert converting == {c.order: c for c in r.held.values() if c.state is CONVERTING}
+    assert converting == {c.order: c for c in holders(r) if c.state is CONVERTING}
     for queue in (waiting, converting):
         assert all(order == c.order for order, c in queue.items())
         assert all(older < younger for older, younger in pairwise(queue))
@@ -78,20 +81,18 @@ def _check_claim(r: Resource, c: Claim, now: int) -> None:
 
 def _check_exclusion(r: Resource) -> None:
     """No two holders clash, and no more units are held than there are. A converting one counts with its old mode."""
-    for one, other in combinations(r.held.values(), 2):
+    for one, other in combinations(holders(r), 2):
         assert not CLASH[one.mode] & BIT[other.mode]
-    assert sum(c.units for c in r.held.values()) <= r.limit
+    assert sum(c.units for c in holders(r)) <= r.limit
 
 
 def _check_sums(r: Resource) -> None:
     """What is kept so that nobody has to count equals what counting gives."""
-    held = r.held.values()
+    held = holders(r)
     assert r.used == sum(c.units for c in held)
     assert r.mask == sum(BIT[mode] for mode in {c.mode for c in held})
-    assert r.tally == [0 if mode == EX else _count(held, mode) for mode in Mode]
+    assert (r.tally or [0] * MODES) == [0 if mode == EX else _count(held, mode) for mode in Mode]
     assert r.listeners == sum(c.listens for c in held)
-    wishes = [c.want for c in everybody(r) if c.state is not HELD]
-    assert (r.wanted or [0] * MODES) == [wishes.count(mode) for mode in Mode]
 
 
 def _count(claims: Collection[Claim], mode: int) -> int:
@@ -99,7 +100,7 @@ def _count(claims: Collection[Claim], mode: int) -> int:
 
 
 def _check_fences(r: Resource) -> None:
-    fences = [c.fence for c in r.held.values()]
+    fences = [c.fence for c in holders(r)]
     assert len(set(fences)) == len(fences)
     assert all(0 < fence <= r.fence for fence in fences)
 
@@ -110,7 +111,7 @@ def _check_queues(r: Resource) -> None:
         c = next(iter(r.converting.values()))
         assert r.stuck == may_convert(r, c, c.want)
     elif r.waiting:
-        assert r.stuck == fits(r, next(iter(r.waiting.values())))
+        assert r.stuck == fits(r, r.waiting.first())
     else:
         assert not r.stuck
 

@@ -5,8 +5,8 @@ A nudge is advice (S31): nothing here changes who holds what, and holders that d
 
 from typing import Final
 
-from holdfast.engine.resource import Resource
-from holdfast.words import BIT, CLASH, Claim, Effect, Mode, Nudged, covers
+from holdfast.engine.resource import Resource, everybody, holders
+from holdfast.words import BIT, CLASH, HELD, Claim, Effect, Mode, Nudged, covers
 
 ALL_MODES: Final[tuple[int, ...]] = tuple(range(len(Mode)))
 
@@ -15,27 +15,20 @@ def nudge_holders(r: Resource, want: int, out: list[Effect], asker: Claim | None
     """Tell each holder that keeps `want` out, unless it has heard as much before (S26, S27)."""
     if not r.listeners:
         return
-    for holder in r.held.values():
+    for holder in holders(r):
         if holder.listens and holder is not asker and CLASH[holder.mode] & BIT[want]:
             _signal(holder, want, out)
 
 
 def nudge_for_all(r: Resource, out: list[Effect]) -> None:
     """After a pass that left requests blocked, tell the new holders (S28)."""
-    if not r.listeners or r.wanted is None:
+    if not r.listeners:
         return
-    for want in ALL_MODES:
-        if r.wanted[want]:
-            # A claim that converts does not stand in its own way; whoever else it waits for hears of it.
-            asker = _only_asker(r, want)
-            nudge_holders(r, want, out, asker)
-
-
-def _only_asker(r: Resource, want: int) -> Claim | None:
-    assert r.wanted is not None
-    if r.wanted[want] != 1 or r.converting is None:
-        return None
-    return next((c for c in r.converting.values() if c.want == want), None)
+    asking = [c for c in everybody(r) if c.state is not HELD]
+    for want in sorted({c.want for c in asking}):
+        askers = [c for c in asking if c.want == want]
+        # A claim that converts does not stand in its own way; whoever else it waits for hears of it.
+        nudge_holders(r, want, out, askers[0] if len(askers) == 1 else None)
 
 
 def _signal(holder: Claim, want: int, out: list[Effect]) -> None:

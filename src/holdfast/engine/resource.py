@@ -7,7 +7,9 @@ from collections import OrderedDict
 from heapq import heappush
 from typing import Final
 
+from holdfast.engine.queue import Queue
 from holdfast.words import (
+    ASKED,
     BIT,
     CLASH,
     CONVERTING,
@@ -37,12 +39,14 @@ class Resource:
         "agenda",
         "converting",
         "fence",
-        "held",
         "key",
         "limit",
+        "listed",
         "listeners",
+        "many",
         "mask",
         "orders",
+        "sole",
         "soonest",
         "stuck",
         "tally",
@@ -53,24 +57,26 @@ class Resource:
         "value_valid",
         "waiting",
         "wake",
-        "wanted",
     )
 
     def __init__(self, key: bytes, limit: int, fence: int = 0) -> None:
         self.key = key
         self.limit = limit
         self.fence = fence  # the last one granted
-        self.held: dict[bytes, Claim] = {}  # by token, in the order of their grants; converting ones included
-        self.waiting: OrderedDict[int, Claim] | None = None  # by arrival; made when somebody first waits
+        # Who holds, converting ones included. Nearly every key has at most one holder, and a dict for each of them
+        # would cost more than the claim: `sole` is the only one, or `many` has them all by token, in order of grants.
+        self.sole: Claim | None = None
+        self.many: dict[bytes, Claim] | None = None
+        self.waiting: Queue | None = None  # made when somebody first waits, gone with the last one
         self.converting: OrderedDict[int, Claim] | None = None  # by arrival of the conversion
         self.mask = 0  # modes granted now
         self.used = 0  # units granted now
-        self.tally = [0] * MODES  # how many hold each mode (EX is left out: it is never held twice)
-        self.wanted: list[int] | None = None  # how many wait or convert to each mode
+        self.tally: list[int] | None = None  # how many hold each mode; EX is left out: it is never held twice
         self.listeners = 0  # how many holders want nudges
         self.orders = 0  # arrivals so far
         self.soonest = FOREVER  # no deadline in here is earlier; it may be too early, never too late
         self.wake = FOREVER  # when the table will look at this key
+        self.listed = False  # the table has it among those that may be idle
         self.agenda: list[Turn] | None = None  # see deadline.py; only for crowded keys
         self.stuck = False  # somebody fits and is not granted, because no fence could be had
         self.touched = 0  # last time that a command changed or tried this key
@@ -80,7 +86,33 @@ class Resource:
 
     def __repr__(self) -> str:
         waiting = len(self.waiting or ())
-        return f"<Resource {self.key!r} fence={self.fence} held={len(self.held)} waiting={waiting}>"
+        return f"<Resource {self.key!r} fence={self.fence} held={holders_count(self)} waiting={waiting}>"
+
+
+def holder(r: Resource, token: bytes) -> Claim | None:
+    """Find the holder who shows this token."""
+    sole = r.sole
+    if sole is not None:
+        return sole if sole.token == token else None
+    return r.many.get(token) if r.many is not None else None
+
+
+def holders(r: Resource) -> list[Claim]:
+    """List the holders in the order of their grants."""
+    if r.sole is not None:
+        return [r.sole]
+    return list(r.many.values()) if r.many is not None else []
+
+
+def holders_count(r: Resource) -> int:
+    if r.sole is not None:
+        return 1
+    return len(r.many) if r.many is not None else 0
+
+
+def is_idle(r: Resource) -> bool:
+    """Say whether nobody holds the key and nobody waits for it."""
+    return r.sole is None and r.many is None and r.waiting is None
 
 
 def fits(r: Resource, c: Claim) -> bool:
@@ -90,7 +122,7 @@ def fits(r: Resource, c: Claim) -> bool:
 
 def mask_beside(r: Resource, c: Claim) -> int:
     """Give the mask of what everyone but this holder has."""
-    alone = c.mode == EX or r.tally[c.mode] == 1
+    alone = c.mode == EX or (r.tally is not None and r.tally[c.mode] == 1)
     return r.mask & ~BIT[c.mode] if alone else r.mask
 
 
@@ -105,13 +137,7 @@ def grant(r: Resource, c: Claim, now: int, fence: int, secret: bytes) -> None:
     c.secret = secret
     c.token = token
     c.deadline = deadline = now + c.lease_ns
-    r.held[token] = c
-    r.used += c.units
-    r.mask |= BIT[mode]
-    if mode != EX:
-        r.tally[mode] += 1
-    if c.listens:
-        r.listeners += 1
+    hold(r, c)
     if deadline < r.soonest or r.agenda is not None:
         note(r, c, deadline)
 
@@ -134,13 +160,42 @@ def remove(r: Resource, c: Claim, reason: Reason) -> None:
         c.book = None
 
 
+def hold(r: Resource, c: Claim) -> None:
+    """Add a holder to what is held and to all sums."""
+    if r.sole is None and r.many is None:
+        r.sole = c
+    else:
+        if r.many is None:
+            assert r.sole is not None
+            r.many = {r.sole.token: r.sole}
+            r.sole = None
+        assert c.token not in r.many
+        r.many[c.token] = c
+    r.used += c.units
+    mode = c.mode
+    r.mask |= BIT[mode]
+    if mode != EX:
+        if r.tally is None:
+            r.tally = [0] * MODES
+        r.tally[mode] += 1
+    if c.listens:
+        r.listeners += 1
+
+
 def _drop(r: Resource, c: Claim) -> None:
-    del r.held[c.token]
+    if r.many is None:
+        assert r.sole is c
+        r.sole = None
+    else:
+        del r.many[c.token]
+        if not r.many:
+            r.many = None
     r.used -= c.units
     mode = c.mode
     if mode == EX:
         r.mask &= ~BIT[mode]
     else:
+        assert r.tally is not None
         r.tally[mode] -= 1
         if not r.tally[mode]:
             r.mask &= ~BIT[mode]
@@ -151,16 +206,10 @@ def _drop(r: Resource, c: Claim) -> None:
 def change_mode(r: Resource, c: Claim, want: int) -> None:
     """Move a holder from one granted mode to another."""
     _drop(r, c)
-    r.held[c.token] = c
-    r.used += c.units
     c.mode = want
     c.want = want
-    r.mask |= BIT[want]
-    if want != EX:
-        r.tally[want] += 1
-    if c.listens:
-        c.nudged = 0
-        r.listeners += 1
+    c.nudged = 0
+    hold(r, c)
 
 
 def restart_lease(r: Resource, c: Claim, now: int) -> None:
@@ -172,18 +221,18 @@ def restart_lease(r: Resource, c: Claim, now: int) -> None:
 def join_waiting(r: Resource, c: Claim) -> None:
     """Put a claim at the end of the queue."""
     if r.waiting is None:
-        r.waiting = OrderedDict()
+        r.waiting = Queue()
     r.orders += 1
     c.order = r.orders
     c.state = WAITING
-    r.waiting[c.order] = c
-    _want(r, c.want, 1)
+    r.waiting.append(c)
 
 
 def leave_waiting(r: Resource, c: Claim) -> None:
+    """Take a claim out of the queue; what becomes of it is said next."""
     assert r.waiting is not None
-    del r.waiting[c.order]
-    _want(r, c.want, -1)
+    c.state = ASKED
+    r.waiting.left()
     if not r.waiting:
         r.waiting = None
 
@@ -197,25 +246,17 @@ def join_converting(r: Resource, c: Claim, want: int) -> None:
     c.state = CONVERTING
     c.want = want
     r.converting[c.order] = c
-    _want(r, want, 1)
 
 
 def leave_converting(r: Resource, c: Claim) -> None:
     """Take a holder out of the conversion queue; it keeps its old mode."""
     assert r.converting is not None
     del r.converting[c.order]
-    _want(r, c.want, -1)
     if not r.converting:
         r.converting = None
     c.state = HELD
     c.want = c.mode
     c.convert_deadline = FOREVER
-
-
-def _want(r: Resource, mode: int, count: int) -> None:
-    if r.wanted is None:
-        r.wanted = [0] * MODES
-    r.wanted[mode] += count
 
 
 def note(r: Resource, c: Claim, deadline: int) -> None:
@@ -224,13 +265,13 @@ def note(r: Resource, c: Claim, deadline: int) -> None:
         r.soonest = deadline
     if r.agenda is not None and (turn := turn_of(c))[0] < FOREVER:
         heappush(r.agenda, turn)
-        if len(r.agenda) > AGENDA_PER_CLAIM * (len(r.held) + len(r.waiting or ())):
+        if len(r.agenda) > AGENDA_PER_CLAIM * (holders_count(r) + len(r.waiting or ())):
             r.agenda = None  # most entries are stale; whoever looks next makes a new one
 
 
 def everybody(r: Resource) -> list[Claim]:
     """List the holders in the order of their grants, then the waiters in the order of their arrival."""
-    everybody = list(r.held.values())
+    everybody = holders(r)
     if r.waiting is not None:
         everybody.extend(r.waiting.values())
     return everybody

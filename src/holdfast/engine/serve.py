@@ -42,7 +42,7 @@ def _serve(r: Resource, now: int, mint: Mint, out: list[Effect]) -> None:
         finish_conversion(r, c, now, mint)
         out.append(Granted(c))
     while r.waiting:
-        c = next(iter(r.waiting.values()))
+        c = r.waiting.first()
         if not fits(r, c):
             return
         fence, secret = mint(r.fence)

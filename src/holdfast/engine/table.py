@@ -10,7 +10,7 @@ from holdfast.engine import claim as moves
 from holdfast.engine import convert as conversions
 from holdfast.engine import value as block
 from holdfast.engine.deadline import expire
-from holdfast.engine.resource import Resource, everybody, remove
+from holdfast.engine.resource import Resource, everybody, is_idle, remove
 from holdfast.engine.serve import serve
 from holdfast.words import (
     CONVERTING,
@@ -77,13 +77,15 @@ class Table:
         if r is None:
             if len(self.resources) >= self.keys_max:
                 return Answer.TOO_MANY_KEYS
-            r = self._add(c, now)
+            r = self.resources[c.key] = Resource(c.key, c.limit)
         elif r.soonest <= now:
             expire(r, now, self.mint, out)
         answer = moves.enqueue(r, c, now, self.mint, self.waiters_max, out)
         if answer is GRANTED or answer is QUEUED:
             book[c.ticket] = c
             c.book = book
+        else:
+            self._list_idle(r)
         if r.soonest < r.wake:
             self._arm(r)
         return answer
@@ -117,6 +119,8 @@ class Table:
         if r.soonest <= now:
             expire(r, now, self.mint, out)
         answer = moves.end(r, how.token, how.reason, now, self.mint, out, how.value)
+        if r.sole is None and not r.listed:
+            self._list_idle(r)
         if r.soonest < r.wake:
             self._arm(r)
         return answer
@@ -213,9 +217,10 @@ class Table:
             if idle[0][0] >= now:
                 break
             _, n, r = heappop(idle)
-            busy = bool(r.held) or r.waiting is not None
-            due = (now if busy else r.touched) + self.idle_max_ns
-            if busy or due >= now:
+            due = r.touched + self.idle_max_ns
+            if not is_idle(r):
+                r.listed = False
+            elif due >= now:
                 heappush(idle, (due, n, r))
             else:
                 del self.resources[r.key]
@@ -230,15 +235,17 @@ class Table:
             if c.book is not None:
                 c.book[c.ticket] = c
         r.wake = old.wake
+        r.listed = old.listed
         self.resources[r.key] = r
         for heap in (self._wakes, self._idle):
             heap[:] = [(when, n, r if other is old else other) for when, n, other in heap]
 
-    def _add(self, c: Claim, now: int) -> Resource:
-        r = self.resources[c.key] = Resource(c.key, c.limit)
-        self._n += 1
-        heappush(self._idle, (now + self.idle_max_ns, self._n, r))
-        return r
+    def _list_idle(self, r: Resource) -> None:
+        """Have the sweep look at a key that nobody uses any more; whoever comes back before that keeps it."""
+        if not r.listed and is_idle(r):
+            r.listed = True
+            self._n += 1
+            heappush(self._idle, (r.touched + self.idle_max_ns, self._n, r))
 
     def _fresh(self, key: bytes, now: int, out: list[Effect]) -> Resource:
         r = self.resources[key]
@@ -247,6 +254,7 @@ class Table:
         return r
 
     def _settle(self, r: Resource) -> None:
+        self._list_idle(r)
         if r.soonest < r.wake:
             self._arm(r)
 

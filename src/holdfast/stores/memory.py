@@ -3,6 +3,7 @@
 What a command means is the engine's business; here it is only handed over. Nothing survives a restart but the fences.
 """
 
+from holdfast.engine.resource import holders
 from holdfast.engine.table import Table
 from holdfast.ports import Alarm, Sink, Store
 from holdfast.words import (
@@ -110,7 +111,7 @@ class MemoryStore(Store):
 
     def _look(self, look: Look) -> None:
         views = [
-            View(r.key, r.limit, [Holder(c) for c in r.held.values()], len(r.waiting or ()), r.touched)
+            View(r.key, r.limit, [Holder(c) for c in holders(r)], len(r.waiting or ()), r.touched)
             for r in self.table.resources.values()
             if r.key.startswith(look.prefix)
         ]
