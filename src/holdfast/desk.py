@@ -191,6 +191,9 @@ class Desk(Sink):
         Whoever is told may go on and cause more news before this returns: that waits for its turn, so that news is
         told in order and a long chain of callers does not become a deep stack.
         """
+        for effect in effects:
+            if isinstance(effect, Ended) and effect.claim.tracked:
+                self._phase_ended(effect.claim, effect.reason)  # not later: its caller may enqueue again before
         self._news.extend(effects)
         if self._telling:
             return
@@ -208,12 +211,13 @@ class Desk(Sink):
             return
         if session.awaited == claim.ticket and not isinstance(effect, Nudged):
             self._resolve(session, _outcome(effect), claim)
-        elif isinstance(effect, Ended) and claim.tracked:
-            self._phase_ended(session, claim, effect.reason)
         session.face.news(effect)
 
-    def _phase_ended(self, session: Session, claim: Claim, reason: Reason) -> None:
+    def _phase_ended(self, claim: Claim, reason: Reason) -> None:
         """A claim of a first phase went away before its second phase asked for it."""
+        session = self.sessions.get(claim.session)
+        if session is None or session.awaited == claim.ticket:
+            return  # whoever is blocked on it is answered, which uses up the phase
         phase = session.phases.get(claim.key) if session.phases is not None else None
         if phase is None or phase.ticket != claim.ticket:
             return  # a later enqueue on the same key stands there now

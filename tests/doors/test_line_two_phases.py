@@ -138,3 +138,12 @@ def test_semaphores_have_two_phases_too(stage: LineStage) -> None:
     b.ask("sw", "pool", "60")
     assert a.ask("sr", "pool", token(1)) == "ok"
     assert b.heard() == f"ok {token(2)} 20"
+
+
+def test_a_released_claim_is_forgotten_before_the_next_request_also_behind_a_blocked_one(stage: LineStage) -> None:
+    a, b = some(stage, 2)
+    a.ask("e", "job", "10")
+    b.ask("l", "other", "0 100")
+    a.send(f"l\nother\n60\nr\njob\n{token(1)}\ne\njob\n10\n".encode())
+    b.ask("r", "other", token(2))
+    assert a.heard().splitlines() == [f"ok {token(3)} 33", "ok", f"acquired {token(4)} 10"]

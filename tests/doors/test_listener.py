@@ -83,7 +83,7 @@ async def house(gate: Gate | None = None) -> AsyncIterator[tuple[House, int]]:
 
 async def until(truth: Callable[[], bool]) -> None:
     """Let the loop go on until something is true; the story as a whole has a deadline."""
-    while not truth():
+    while not truth():  # noqa: ASYNC110  what the loop does inside sets no event
         await asyncio.sleep(0.001)
 
 
@@ -141,7 +141,7 @@ def test_a_port_that_is_taken_cannot_be_bound() -> None:
 
 
 def test_a_host_that_is_none_cannot_be_bound() -> None:
-    with pytest.raises(OSError, match="not known|not supported|No address|failure"):
+    with pytest.raises(socket.gaierror):
         bind("no such host", 0)
 
 

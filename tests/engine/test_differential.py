@@ -54,7 +54,7 @@ class Reread(Machine):
 
 
 TestReread = Reread.TestCase
-TestReread.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestReread.settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
 
 
 # --- against the naive model ---
@@ -89,7 +89,7 @@ def play(scene: Scene, naive: Naive, verb: str, name: str, mode: Mode, units: in
         agree(scene, answer, naive.convert(name, mode.name, queue), naive)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.tuples(

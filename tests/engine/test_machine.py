@@ -23,7 +23,7 @@ class Crowded(Machine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestMachine.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 
 TestCrowdedMachine = Crowded.TestCase
-TestCrowdedMachine.settings = settings(max_examples=40, stateful_step_count=60, deadline=None)
+TestCrowdedMachine.settings = settings(max_examples=25, stateful_step_count=60, deadline=None)

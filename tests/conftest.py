@@ -1,0 +1,30 @@
+"""What tests of many folders need: real servers, which are gone when the test is over.
+
+No test and no expectation lives here.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.process import ServerProcess
+
+Start = Callable[..., ServerProcess]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start servers: `start("serve", "--keys-max", "5", loop="asyncio")`; the port is a free one unless it is given."""
+    with ExitStack() as servers:
+        logs = tmp_path / "logs"
+        logs.mkdir()
+
+        def start_one(command: str, *arguments: str, loop: str = "uvloop") -> ServerProcess:
+            anywhere = {"serve": ("--line", "127.0.0.1:0"), "dflockd": ("--port", "0")}[command]
+            log = logs / str(len(list(logs.iterdir())))
+            # A later flag beats an earlier one.
+            return servers.enter_context(ServerProcess(command, *anywhere, *arguments, log=log, loop=loop))
+
+        yield start_one
