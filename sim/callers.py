@@ -151,7 +151,7 @@ class Caller:
             self._spent.append(entry)
 
     def _blunder(self) -> None:
-        if self._dice.random() < 0.1:
+        if self._dice.random() < 0.2:
             self._send("oversize", b"", b"", self._dice.choice(OVERSIZE))
         else:
             self._send("malformed", b"", b"", self._dice.choice(MALFORMED))

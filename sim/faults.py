@@ -26,11 +26,11 @@ class Faults:
         """Let one thing go wrong, or come right again."""
         dice = self._world.dice
         chance = dice.random()
-        if chance < 0.30:
+        if chance < 0.20:
             self._tear_a_connection()
-        elif chance < 0.50:
+        elif chance < 0.40:
             self._world.sleep(dice.choice((1, SECOND // 2, SECOND, 5 * SECOND)))
-        elif chance < 0.80:
+        elif chance < 0.70:
             self._trouble_disk()
         elif self._ends_left:
             self._ends_left -= 1
@@ -43,9 +43,9 @@ class Faults:
 
     def _end_server(self) -> None:
         chance = self._world.dice.random()
-        if chance < 0.4:
+        if chance < 0.2:
             self._world.crash("killed")
-        elif chance < 0.8:
+        elif chance < 0.6:
             self._world.crash("power cut")
         else:
             self._world.stop()

@@ -40,22 +40,24 @@ def draw(dice: random.Random) -> Plan:
     # One name is used for a lock and for a semaphore: they are two keys all the same.
     names = (b"job-0", b"pool")[: dice.choice((0, 0, 1, 2))]
     crowd = dice.random()
+    # Once in a while far more callers than a key counts one by one.
+    callers = 60 if crowd > 0.99 else 2 + int(28 * crowd**4)
     return Plan(
         rules=draw_rules(dice),
-        callers=2 + int(28 * crowd**4),
+        callers=callers,
         locks=locks,
         semaphores=tuple((name, dice.choice((1, 2, 2, 3))) for name in names),
         leases_s=dice.choice(((1, 2), (1, 2, 5), (2, 10), (20, 30))),
         patiences_s=dice.choice(((0, 1, 2), (0, 3, 10), (1, 2, 3), (10, 60), (2, 60))),
-        steps=dice.choice((40, 80, 150, 300, 600)),
+        steps=dice.choice((60, 150, 300, 600, 900)),
         haste=dice.choice((0.80, 0.90, 0.95)),
         pipelining=dice.choice((0.0, 0.0, 0.2, 0.6)),
         chopping=dice.choice((0.0, 0.1, 0.6)),
         mistakes=dice.choice((0.0, 0.02, 0.1)),
-        slowness=dice.choice((0.0, 0.0, 0.05)),
+        slowness=dice.choice((0.0, 0.02, 0.1)),
         rudeness=dice.choice((0.0, 0.02, 0.1)),
-        trouble=dice.choice((0.0, 0.01, 0.04)),
-        restarts=dice.choice((0, 0, 0, 1, 2)),
+        trouble=dice.choice((0.0, 0.01, 0.03)),
+        restarts=dice.choice((0, 0, 1, 2, 3)),
         fence_range=dice.choice((1, 2, 5, 20)),
         secondhand=dice.choice((0.0, 0.05, 0.15)),
     )

@@ -46,9 +46,10 @@ def _line(event: Event) -> str:
 
 
 def _spell(event: Event) -> str:
+    peer = getattr(event, "peer", None)
+    if peer is not None:
+        return f"peer {peer:3}  {_spell_peer(event)}"
     match event:
-        case Connected() | CameEnd() | Stalled() | Flowed() | Torn() | HungUp() | Lost() | Came() | Wrote() | Taken() | Cut():
-            return f"peer {event.peer:3}  {_spell_peer(event)}"
         case Minted():
             return f"fence     {event.fence} (the key had {event.last})"
         case Refused():

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 
 from holdfast.errors import FenceFileError
-from holdfast.stores.journal import FILE_BYTES
+from holdfast.stores.journal import FILE_BYTES, RECORD_BYTES, decode_record
 from holdfast.testing.disk import PaperDisk, PowerCut
 from holdfast.words import FOREVER
 from sim.callers import Caller
@@ -65,6 +65,7 @@ class World:
         self._skew = WALL_CLOCK
         self._peers = 0
         self._starts = 0
+        self._file_has_served = False
 
     def run(self) -> History:
         """Live from the first start to the last stop, or to the first thing that must never happen."""
@@ -72,6 +73,8 @@ class World:
             self.start()
             for _ in range(self.plan.steps):
                 self._step()
+            if self.dice.random() < 0.2:
+                self.stop()
             self._finish()
         except Exception:  # noqa: BLE001  whatever the server lets out is what we are looking for
             self.history.add(Raised, traceback.format_exc())
@@ -217,7 +220,7 @@ class World:
     def start(self) -> None:
         """Start a server. Its wall clock may be far from what it was before."""
         if self._starts:
-            self._skew += self.dice.choice((0, 0, 1, -1, -50)) * 86_400 * SECOND
+            self._skew += self.dice.choice((0, 1, -1, -50)) * 86_400 * SECOND
         try:
             self.node = Node(
                 self.history,
@@ -233,24 +236,31 @@ class World:
             self._cannot_start(error)
         else:
             self._starts += 1
+            self._file_has_served = True
             self.draining = False
             self.history.add(Started, self.plan.rules)
 
     def _cannot_start(self, error: FenceFileError) -> None:
         """A sick disk may keep a server from starting; a healthy one only if the file was cut short while it grew.
 
-        Then the operator does what the manual says, and writes down a number that no fence has reached.
+        Then the operator does as the manual says, and writes down a number that no fence is above.
         """
         assert self.disk is not None
         self.history.add(Noted, f"no start: {error.detail}")
         if self._faults.disk_is_sick:
             self._faults.heal_disk()
-        elif len(self.disk.content) < FILE_BYTES:
+        elif self._grows(self.disk.content):
+            self._file_has_served = False
             fences = [event.fence for event in self.history.events if isinstance(event, Minted)]
             self.disk = PaperDisk(max(fences).to_bytes(8, "big") if fences else b"")
         else:
             raise error
         self.start()
+
+    def _grows(self, content: bytes) -> bool:
+        """Say whether a fence file may be unusable: before its first start, or with a torn record behind the first."""
+        cut_short = RECORD_BYTES < len(content) < FILE_BYTES
+        return not self._file_has_served or (cut_short and decode_record(content[:RECORD_BYTES]) is not None)
 
     def crash(self, how: str) -> None:
         """The server is gone from one instant to the next. What was written and not synced may be lost."""

@@ -6,6 +6,7 @@ The certificates are real ones, made for this run.
 import socket
 import ssl
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def is_served(server: ServerProcess, context: ssl.SSLContext) -> bool:
     try:
         with LinePeer(server.port, tls=context) as peer:
             return peer.ask("ping") == "ok"
-    except (ssl.SSLError, BrokenPipeError):
+    except (ssl.SSLError, BrokenPipeError, ConnectionResetError):
         return False
 
 
@@ -72,7 +73,7 @@ def test_older_versions_are_refused(start: Start, authority: Authority, certific
     context.minimum_version = ssl.TLSVersion.TLSv1_1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
     context.set_ciphers("ALL:@SECLEVEL=0")  # else it would be the client that refuses
-    with pytest.raises(ssl.SSLError, match=r"alert|unsupported|version"):
+    with pytest.raises(ssl.SSLError, match=r"alert|EOF"):
         LinePeer(server.port, tls=context)
 
 
@@ -127,7 +128,9 @@ def test_a_handshake_that_never_comes_is_given_up_and_counted_out(
     server = start("serve", *certificate, "--line-read-timeout", "1", "--connections-max", "1", loop=loop)
     with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_S_MAX) as silent:
         assert silent.recv(4096) == b""
-    assert is_served(server, authority.trust())
+    limit = time.monotonic() + WAIT_S_MAX
+    while not is_served(server, authority.trust()):
+        assert time.monotonic() < limit
 
 
 @both_loops

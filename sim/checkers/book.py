@@ -123,23 +123,3 @@ class Book:
         dues = [claim.due for key in self.keys.values() for claim in (*key.held, *key.queue)]
         stuck = [key.excused_until for key in self.keys.values() if key.has_room_for_next()]
         return min(dues + stuck, default=FOR_EVER)
-
-    def stats(self, connections: int, sessions: dict[int, int], now: int) -> dict[str, object]:
-        """Spell what a caller who asks for stats must be told; the order within a list is left open."""
-        lists: dict[str, list[dict[str, object]]]
-        lists = {"locks": [], "semaphores": [], "idle_locks": [], "idle_semaphores": []}
-        for key in self.keys.values():
-            name = key.name.partition(" ")[2]
-            kind = "locks" if key.limit == 1 else "semaphores"
-            if not key.held and not key.queue:
-                lists[f"idle_{kind}"].append({"key": name, "idle_s": (now - key.touched) / 1_000_000_000})
-            elif key.limit == 1:
-                owner = sessions[key.held[0].peer] if key.held else 0
-                left = max(0, key.held[0].due - now) / 1_000_000_000 if key.held else 0
-                waiters = len(key.queue)
-                row = {"key": name, "owner_conn_id": owner, "lease_expires_in_s": left, "waiters": waiters}
-                lists[kind].append(row)
-            else:
-                holders, waiters = len(key.held), len(key.queue)
-                lists[kind].append({"key": name, "limit": key.limit, "holders": holders, "waiters": waiters})
-        return {"connections": connections, **lists}

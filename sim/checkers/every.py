@@ -21,6 +21,7 @@ from sim.history import History
 Checker = Callable[[Talks], Iterator[Finding]]
 
 CHECKERS: tuple[Checker, ...] = (
+    check_leftovers,
     check_exclusion,
     check_fences,
     check_order,
@@ -29,7 +30,6 @@ CHECKERS: tuple[Checker, ...] = (
     check_framing,
     check_answers,
     check_ledger,
-    check_leftovers,
 )
 
 # One mistake can make a thousand findings; the first few of each checker are enough.

@@ -65,7 +65,7 @@ def _note_request(request: Request, holds: Holds, limits: Limits, released: set[
     held = holds.setdefault(ask.key, {})
     if ask.verb == ENQUEUE:
         limits[request.peer, ask.key] = ask.limit
-    elif ask.verb == RELEASE and request.reply == b"ok":
+    elif ask.verb == RELEASE and request.reply in (b"ok", None):  # it may be done, although nobody could be told
         released.add(ask.token)
         held.pop(ask.token, None)
     elif ask.verb == RENEW and request.reply is not None and request.reply.startswith(b"ok") and ask.token in held:

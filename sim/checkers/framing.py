@@ -119,7 +119,7 @@ def check_framing(talks: Talks) -> Iterator[Finding]:
                 streams[event.peer].over = True
             case Came() | CameEnd() | Taken() | Wrote() | Stalled() | Flowed() | HungUp() | Lost() | Torn():
                 stream = streams[event.peer]
-                if isinstance(event, Came):
+                if isinstance(event, (Came, Flowed)):
                     yield from _check_pace(stream, event, sleep)
                 yield from _follow(stream, event)
                 stirred.add(event.peer)
@@ -169,11 +169,15 @@ def _check_rest(stream: _Stream, step: int) -> Iterator[Finding]:
 
 def _check_pace(stream: _Stream, event: Event, sleep: Sleep) -> Iterator[Finding]:
     """Nobody may take longer over one line than was set; that is noticed at the latest when more of it comes."""
+    peer, write_timeout_ns = stream.talk.peer, stream.rules.write_timeout_ns
+    unread_since = stream.stalled_at if write_timeout_ns else None
+    if unread_since is not None and event.at > sleep.wake_after(unread_since + write_timeout_ns):
+        yield Finding("framing", event.step, f"peer {peer} read nothing for too long, and nobody minded")
     if stream.over or stream.was_turned_away or stream.stalled_at is not None or stream.is_blocked:
         return
     latest = sleep.wake_after(stream.line_at + stream.rules.read_timeout_ns)
     if (stream.rest or stream.lines) and event.at > latest:
-        yield Finding("framing", event.step, f"peer {stream.talk.peer} took too long over a line, and nobody minded")
+        yield Finding("framing", event.step, f"peer {peer} took too long over a line, and nobody minded")
 
 
 def _check_cut(stream: _Stream, event: Cut) -> Iterator[Finding]:
@@ -195,7 +199,7 @@ def _reasons(stream: _Stream, event: Cut) -> Iterator[bool]:
     yield stream.ended
     yield last == b"error_draining"
     yield last == b"error" and stream.too_long
-    yield last == b"error" and _took_too_long(stream, event.at)
+    yield last == b"error" and not stream.is_blocked and _took_too_long(stream, event.at)
     yield stream.was_turned_away
 
 

@@ -13,11 +13,12 @@ from sim.history import Drained, HungUp, Lost, Started, Stopped
 class _Good:
     """A token that is good."""
 
-    __slots__ = ("peer", "until")
+    __slots__ = ("doubtful", "peer", "until")
 
     def __init__(self, peer: int, until: int) -> None:
         self.peer = peer
         self.until = until
+        self.doubtful = False
 
 
 Tokens = dict[tuple[str, bytes], _Good]
@@ -62,9 +63,11 @@ def _forget(peer: int, tokens: Tokens) -> None:
 
 def _use(request: Request, tokens: Tokens) -> Iterator[Finding]:
     ask = request.ask
-    if request.reply is None:
-        return  # cut off in the middle; whether it may be is judged elsewhere
     good = tokens.get((ask.key, ask.token))
+    if request.reply is None or (good is not None and good.doubtful):
+        if good is not None:
+            good.doubtful = True  # it may be done, although nobody could be told
+        return
     accepted = request.reply.startswith(b"ok")
     if good is None or good.until <= request.at:
         if accepted:

@@ -3,12 +3,13 @@
 What every request must come to follows from the book alone; no answer of the server changes who holds or waits.
 """
 
-import json
 from collections.abc import Iterator
 
-from sim.checkers.asks import ACQUIRE, AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
+from sim.checkers.asks import AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
 from sim.checkers.book import FENCE_RETRY_NS, FOR_EVER, Book, Claim, Key, Phase
+from sim.checkers.dues import DiscrepancyError, Dues
 from sim.checkers.sleep import Sleep
+from sim.checkers.stats import wrong_in_stats
 from sim.checkers.talks import Finding, Request, Talks
 from sim.history import (
     Connected,
@@ -30,10 +31,6 @@ from sim.history import (
 LEASE_OVER = (b"error_lease_expired", b"error_not_enqueued")
 
 
-class DiscrepancyError(Exception):
-    """The server did what the book does not explain."""
-
-
 def check_ledger(talks: Talks) -> Iterator[Finding]:
     """Stop at the first discrepancy: after it, book and server speak of different worlds."""
     ledger = _Ledger(talks)
@@ -51,11 +48,12 @@ class _Ledger:
         self._sleep = Sleep(talks.events)
         self._book = Book(Rules())
         self._draining = False
+        self._to_drain: list[int] = []  # whose turn it is next to be sent away
         self._sessions: dict[int, int] = {}  # the number of each connection, as the server counts them
         self._alive: list[int] = []
         self._deaf: set[int] = set()  # who cannot be told anything any more
         self._blocked: dict[int, tuple[Key, Claim]] = {}  # by peer
-        self._owed: dict[int, tuple[Request, tuple[bytes, ...]]] = {}  # by the place of the request
+        self._dues = Dues()
         self._soonest = FOR_EVER
         self._newcomer: tuple[Key, Claim, Request] | None = None  # it is not known yet what becomes of it
 
@@ -85,10 +83,7 @@ class _Ledger:
 
     def _end_step(self) -> None:
         self._conclude()
-        for request, replies in self._owed.values():
-            if request.peer in self._alive and request.peer not in self._deaf:
-                raise DiscrepancyError(f"{request} was not answered {_either(replies)}")
-        self._owed.clear()
+        self._dues.close([peer for peer in self._alive if peer not in self._deaf])
         for key in self._book.keys.values():
             if key.has_room_for_next() and not self._is_excused(key):
                 raise DiscrepancyError(f"{key.name} is free, and somebody waits for it")
@@ -110,6 +105,17 @@ class _Ledger:
 
     def _is_excused(self, key: Key) -> bool:
         return self._sleep.wake_after(key.excused_until) >= self._now
+
+    def _match(self, request: Request) -> None:
+        """A reply has come; whoever was blocked by its request is not any more."""
+        self._dues.pay(request)
+        blocked = self._blocked.get(request.peer)
+        if blocked is not None and blocked[1].request is request:
+            claim = blocked[1]
+            claim.request = None
+            self._give_up(blocked[0], claim, b"")
+            self._settle(blocked[0])
+            self._drain_on()
 
     # --- events ---
 
@@ -135,7 +141,9 @@ class _Ledger:
             case Swept(what="keys"):
                 book.sweep_keys(self._now)
             case Drained():
-                self._drain()
+                self._draining = True
+                self._to_drain = list(self._alive)
+                self._drain_on()
             case Started():
                 self._start(event.rules)
             case Stopped():
@@ -147,7 +155,7 @@ class _Ledger:
         self._sessions.clear()
         self._alive.clear()
         self._blocked.clear()
-        self._owed.clear()
+        self._dues.clear()
         self._newcomer = None
 
     def _mint(self, event: Minted) -> None:
@@ -163,7 +171,7 @@ class _Ledger:
         request, claim.request = claim.request, None
         if request is not None:
             self._blocked.pop(claim.peer, None)
-            self._expect_grant(request, claim)
+            self._dues.add_grant(request, claim)
             if request.ask.verb == WAIT:
                 self._book.forget_phase(claim, key.name)
 
@@ -188,7 +196,7 @@ class _Ledger:
         if key.unfenced:
             self._unseat(key)
         elif self._newcomer is not None and self._newcomer[0] is key and key.admits_a_newcomer():
-            self._expect(self._newcomer[2], b"error")
+            self._dues.add(self._newcomer[2], b"error")
             self._newcomer = None
 
     def _unseat(self, key: Key) -> None:
@@ -198,7 +206,7 @@ class _Ledger:
             if claim.patience_due <= self._now:
                 self._give_up(key, claim, b"timeout")
             elif self._draining:
-                self._expect(claim.request, b"error")  # unless there is a fence before its turn comes
+                self._dues.add(claim.request, b"error")  # unless there is a fence before its turn comes
 
     # --- time ---
 
@@ -223,18 +231,18 @@ class _Ledger:
         self._book.forget_phase(claim, key.name)
         self._blocked.pop(claim.peer, None)
         if claim.request is not None:
-            self._expect(claim.request, reply)
+            self._dues.add(claim.request, reply)
 
     # --- requests ---
 
     def _serve(self, request: Request) -> None:
         verb = request.ask.verb
         if verb in (BAD, AUTH):
-            self._expect(request, b"error")
+            self._dues.add(request, b"error")
         elif self._draining:
-            self._expect(request, b"error_draining")
+            self._dues.add(request, b"error_draining")
         elif verb == PING:
-            self._expect(request, b"ok")
+            self._dues.add(request, b"ok")
         elif verb == STATS:
             self._check_stats(request)
         elif verb == RELEASE:
@@ -244,7 +252,7 @@ class _Ledger:
         elif verb == WAIT:
             self._wait(request)
         elif verb == ENQUEUE and not self._may_enqueue(request):
-            self._expect(request, b"error_already_enqueued")
+            self._dues.add(request, b"error_already_enqueued")
         else:
             self._enqueue(request)
 
@@ -255,12 +263,12 @@ class _Ledger:
     def _enqueue(self, request: Request) -> None:
         key = self._reach(request)
         if key is None:
-            self._expect(request, b"error_max_locks")
+            self._dues.add(request, b"error_max_locks")
             return
         self._settle(key)
         key.touched = self._now
         if key.limit != request.ask.limit:
-            self._expect(request, b"error_limit_mismatch")
+            self._dues.add(request, b"error_limit_mismatch")
             return
         self._newcomer = key, self._make_claim(request), request
 
@@ -285,15 +293,15 @@ class _Ledger:
     def _queue(self, key: Key, claim: Claim, request: Request) -> None:
         waiters_max = self._book.rules.waiters_max
         if waiters_max and len(key.queue) >= waiters_max:
-            self._expect(request, b"error_max_waiters")
+            self._dues.add(request, b"error_max_waiters")
         elif claim.patience_due <= self._now:
-            self._expect(request, b"timeout")
+            self._dues.add(request, b"timeout")
         else:
             key.queue.append(claim)
             self._keep_phase(claim, key)
             if claim.tracked:
                 claim.request = None
-                self._expect(request, b"queued")
+                self._dues.add(request, b"queued")
             else:
                 self._blocked[claim.peer] = key, claim
 
@@ -301,14 +309,14 @@ class _Ledger:
         book, name = self._book, request.ask.key
         phase = book.phases.get((request.peer, name))
         if phase is None:
-            self._expect(request, b"error_not_enqueued")
+            self._dues.add(request, b"error_not_enqueued")
             return
         key = book.keys[name] if not phase.expired else None
         if key is not None:
             self._settle(key)
         if key is None or phase.expired:
             book.phases.pop((request.peer, name), None)
-            self._expect(request, *LEASE_OVER)
+            self._dues.add(request, *LEASE_OVER)
             return
         key.touched = self._now
         key.promote(self._now)
@@ -318,7 +326,7 @@ class _Ledger:
         if claim in key.held and claim not in key.unfenced:
             claim.due = self._now + claim.lease_ns
             self._book.forget_phase(claim, key.name)
-            self._expect_grant(request, claim)
+            self._dues.add_grant(request, claim)
             return
         claim.request = request
         claim.patience_due = self._now + request.ask.patience_ns
@@ -336,13 +344,13 @@ class _Ledger:
             self._settle(key)
         claim = key.holder(request.ask.token) if key is not None else None
         if key is None or claim is None:
-            self._expect(request, b"error")
+            self._dues.add(request, b"error")
             return
         key.touched = self._now
         key.remove(claim)
         self._book.forget_phase(claim, key.name)
         key.promote(self._now)
-        self._expect(request, b"ok")
+        self._dues.add(request, b"ok")
 
     def _renew(self, request: Request) -> None:
         key = self._book.keys.get(request.ask.key)
@@ -350,22 +358,20 @@ class _Ledger:
             self._settle(key)
         claim = key.holder(request.ask.token) if key is not None else None
         if key is None or claim is None:
-            self._expect(request, b"error")
+            self._dues.add(request, b"error")
             return
         key.touched = self._now
         claim.due = self._now + request.ask.lease_ns
-        self._expect(request, b"ok %d" % (request.ask.lease_ns // 1_000_000_000))
+        self._dues.add(request, b"ok %d" % (request.ask.lease_ns // 1_000_000_000))
 
     def _check_stats(self, request: Request) -> None:
         if request.reply is None or not request.reply.startswith(b"ok {"):
-            self._expect(request, b"ok {...}")
+            self._dues.add(request, b"ok {...}")
             return
-        due = self._book.stats(len(self._alive), self._sessions, self._now)
-        told = json.loads(request.reply[3:])
-        for kind in due.keys() | told.keys():
-            if _sorted(due.get(kind)) != _sorted(told.get(kind)):
-                raise DiscrepancyError(f"{request} was told of {kind} {told.get(kind)} instead of {due.get(kind)}")
-        self._expect(request, request.reply)
+        self._dues.add(request, request.reply)
+        wrong = wrong_in_stats(request.reply[3:], self._book, len(self._alive), self._sessions, self._now)
+        if wrong is not None:
+            raise DiscrepancyError(f"{request} was told {wrong}")
 
     # --- ends ---
 
@@ -373,6 +379,7 @@ class _Ledger:
         """A connection is over: what waited goes first, so that nobody who is gone is granted anything."""
         if peer not in self._alive:
             return
+        self._conclude()
         self._alive.remove(peer)
         self._blocked.pop(peer, None)
         book = self._book
@@ -397,48 +404,14 @@ class _Ledger:
         holds = any(claim.peer == peer for claim in key.held)
         return bool(mine) or (holds and self._book.rules.release_on_disconnect)
 
-    def _drain(self) -> None:
-        self._draining = True
-        for peer in list(self._alive):
-            if peer in self._blocked:
-                key, claim = self._blocked[peer]
-                if claim in key.queue:
-                    self._give_up(key, claim, b"error")
-                    self._settle(key)
-
-    # --- replies ---
-
-    def _expect(self, request: Request, *replies: bytes) -> None:
-        self._owed[request.place] = request, replies
-
-    def _expect_grant(self, request: Request, claim: Claim) -> None:
-        """The reply has to be a grant of this claim; what it says is the claim's token from now on."""
-        if request.reply is None:
-            self._expect(request)
-            return
-        word = b"acquired" if request.ask.verb == ENQUEUE else b"ok"
-        lease = b"%d" % (claim.lease_ns // 1_000_000_000)
-        claim.token = claim.token or request.token
-        if claim.token[:16] != b"%016x" % claim.fence:
-            raise DiscrepancyError(f"{request} was answered {request.reply!r} instead of the grant of {claim.fence}")
-        self._expect(request, b"%b %b %b" % (word, claim.token, lease))
-
-    def _match(self, request: Request) -> None:
-        owed = self._owed.pop(request.place, None)
-        if owed is None:
-            raise DiscrepancyError(f"{request} was answered {request.reply!r} for no reason")
-        if request.reply not in owed[1]:
-            raise DiscrepancyError(f"{request} was answered {request.reply!r} instead of {_either(owed[1])}")
-        blocked = self._blocked.get(request.peer)
-        if blocked is not None and blocked[1].request is request:
-            key, claim = blocked
-            claim.request = None
-            self._give_up(key, claim, b"")
-
-
-def _either(replies: tuple[bytes, ...]) -> str:
-    return " or ".join(map(repr, replies)) or "a grant"
-
-
-def _sorted(found: object) -> object:
-    return sorted(found, key=str) if isinstance(found, list) else found
+    def _drain_on(self) -> None:
+        """Whoever is blocked is sent away, one after the other: what that makes of the others shows in between."""
+        while self._to_drain:
+            key, claim = self._blocked.get(self._to_drain.pop(0), (None, None))
+            if key is None or claim is None or claim.request is None or claim not in key.queue:
+                continue
+            self._dues.add(claim.request, b"error")
+            if claim.peer not in self._deaf:
+                return
+            self._give_up(key, claim, b"error")
+            self._settle(key)

@@ -20,6 +20,7 @@ AUTH_COOL_DOWN_NS: Final = SECOND // 10
 
 LINE_BYTES_MAX: Final = wire.LINE_BYTES_MAX
 CARRIAGE_RETURN: Final = 13
+TLS_BUFFER_BYTES: Final = 65_536
 # How many wakes of connections that are gone may lie about.
 WAKES_SPARE: Final = 1000
 
@@ -57,8 +58,8 @@ class LineDoor:
         return LineConnection(self, left)
 
     def close(self) -> None:
-        """Cut whoever is still here."""
-        for connection in list(self.connections):
+        """Cut whoever is still here, in the order in which they came."""
+        for connection in sorted(self.connections, key=LineConnection.number):
             connection.abort()
 
     def next_deadline(self) -> int:
@@ -119,8 +120,9 @@ class LineConnection(Face):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by descent
         self._write = transport.write
-        # With no room in the buffer, the first answer that the peer does not take is noticed at once.
-        transport.set_write_buffer_limits(high=0)
+        # With no room in the buffer, the first answer that the peer does not take is noticed at once. Behind TLS the
+        # end of the handshake may still lie there, and must not pass for such an answer.
+        transport.set_write_buffer_limits(high=TLS_BUFFER_BYTES if transport.get_extra_info("sslcontext") else 0)
         self._session = self._desk.open(self)
         self._door.connections.add(self)
         if self._idle_timeout or not self._authenticated:
@@ -167,6 +169,10 @@ class LineConnection(Face):
         self._write_deadline = FOREVER
         self._transport.resume_reading()
         self._carry_on()
+
+    def number(self) -> int:
+        """Tell how many came before."""
+        return self._session.id
 
     def abort(self) -> None:
         """Cut the connection. It is hung up at once, so that nothing is granted to it on the way out."""
