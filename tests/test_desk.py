@@ -304,6 +304,15 @@ def test_who_is_blocked_at_the_end_is_told_and_who_comes_later_is_refused(office
     assert resource.waiting is None
 
 
+def test_whoever_is_granted_by_an_unseen_expiry_at_the_end_is_told_of_the_grant(office: Office) -> None:
+    a, b = office.callers(2)
+    a.acquire(lease_s=1)
+    claim = b.acquire()
+    office.clock.advance(2)  # and nobody has looked since
+    office.desk.drain(office.clock.now)
+    assert b.answered == [(claim, Answer.GRANTED, claim)]
+
+
 def test_a_conversion_that_is_blocked_at_the_end_is_told(office: Office) -> None:
     a, b = office.callers(2)
     one, _ = a.acquire(PR), b.acquire(PR)

@@ -76,6 +76,14 @@ class Key:
             if claim in place:
                 place.remove(claim)
 
+    def withdraw(self, place: list[Claim], peer: int, now: int) -> bool:
+        """Take out all that a peer has in one place; say whether that was anything."""
+        mine = [claim for claim in place if claim.peer == peer]
+        for claim in mine:
+            place.remove(claim)
+            self.touched = now
+        return bool(mine)
+
     def next_due(self, now: int) -> Claim | None:
         """Find whose time has run out first; at one instant leases come before patience."""
         due = [(claim.due, False, claim.fence, claim) for claim in self.held if claim.due <= now]
@@ -108,6 +116,15 @@ class Book:
         phase = self.phases.get((claim.peer, name))
         if phase is not None and phase.claim is claim:
             del self.phases[claim.peer, name]
+
+    def expire_phase(self, claim: Claim, name: str) -> None:
+        phase = self.phases.get((claim.peer, name))
+        if phase is not None and phase.claim is claim:
+            phase.expired = True
+
+    def forget_phases_of(self, peer: int) -> None:
+        for where in [where for where in self.phases if where[0] == peer]:
+            del self.phases[where]
 
     def sweep_phases(self) -> None:
         for where in [where for where, phase in self.phases.items() if phase.expired]:

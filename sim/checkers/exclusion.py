@@ -52,6 +52,7 @@ def check_exclusion(talks: Talks) -> Iterator[Finding]:
             case Lost() | HungUp():
                 if release_on_disconnect:
                     _forget(event.peer, holds)
+                    granted = [request for request in granted if request.peer != event.peer]
 
 
 def _forget(peer: int, holds: Holds) -> None:

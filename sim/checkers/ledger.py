@@ -5,7 +5,7 @@ What every request must come to follows from the book alone; no answer of the se
 
 from collections.abc import Iterator
 
-from sim.checkers.asks import AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
+from sim.checkers.asks import ACQUIRE, AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
 from sim.checkers.book import FENCE_RETRY_NS, FOR_EVER, Book, Claim, Key, Phase
 from sim.checkers.dues import DiscrepancyError, Dues
 from sim.checkers.sleep import Sleep
@@ -85,7 +85,7 @@ class _Ledger:
         self._conclude()
         self._dues.close([peer for peer in self._alive if peer not in self._deaf])
         for key in self._book.keys.values():
-            if key.has_room_for_next() and not self._is_excused(key):
+            if key.has_room_for_next() and self._sleep.wake_after(key.excused_until) < self._now:
                 raise DiscrepancyError(f"{key.name} is free, and somebody waits for it")
         self._soonest = self._book.soonest()
 
@@ -93,7 +93,7 @@ class _Ledger:
         """All grants of one move have their fences by now, unless none could be had; that is excused for a while."""
         for key in self._book.keys.values():
             if key.unfenced:
-                if not self._is_excused(key):
+                if self._sleep.wake_after(key.excused_until) < self._now:
                     raise DiscrepancyError(f"{key.name} is free, and nobody was granted it")
                 self._unseat(key)
         if self._newcomer is not None:
@@ -103,18 +103,10 @@ class _Ledger:
                 raise DiscrepancyError(f"{key.name} is free, and {request} was not granted it")
             self._queue(key, claim, request)
 
-    def _is_excused(self, key: Key) -> bool:
-        return self._sleep.wake_after(key.excused_until) >= self._now
-
     def _match(self, request: Request) -> None:
-        """A reply has come; whoever was blocked by its request is not any more."""
+        """A reply has come. While the server sends everybody away, that means that it goes on to the next."""
         self._dues.pay(request)
-        blocked = self._blocked.get(request.peer)
-        if blocked is not None and blocked[1].request is request:
-            claim = blocked[1]
-            claim.request = None
-            self._give_up(blocked[0], claim, b"")
-            self._settle(blocked[0])
+        if self._draining and request.ask.verb in (ACQUIRE, WAIT):
             self._drain_on()
 
     # --- events ---
@@ -162,7 +154,6 @@ class _Ledger:
         key = self._key_of_fence(event.last)
         if key is not None and not key.unfenced:
             key.promote(self._now)
-        if key is not None and not key.unfenced:
             self._let_in_newcomer(key)
         if key is None or not key.unfenced:
             raise DiscrepancyError(f"fence {event.fence} was made, and nobody can have been granted anything")
@@ -206,7 +197,7 @@ class _Ledger:
             if claim.patience_due <= self._now:
                 self._give_up(key, claim, b"timeout")
             elif self._draining:
-                self._dues.add(claim.request, b"error")  # unless there is a fence before its turn comes
+                self._give_up(key, claim, b"error")
 
     # --- time ---
 
@@ -218,9 +209,7 @@ class _Ledger:
                 self._give_up(key, claim, b"timeout")
             else:
                 key.remove(claim)
-                phase = self._book.phases.get((claim.peer, key.name))
-                if phase is not None and phase.claim is claim:
-                    phase.expired = True
+                self._book.expire_phase(claim, key.name)
             key.touched = self._now
             key.promote(self._now)
 
@@ -281,10 +270,9 @@ class _Ledger:
 
     def _make_claim(self, request: Request) -> Claim:
         self._book.orders += 1
-        ask = request.ask
-        tracked = ask.verb == ENQUEUE
-        due = FOR_EVER if tracked else self._now + ask.patience_ns
-        return Claim(request.peer, tracked, ask.lease_ns, due, self._book.orders, request, due)
+        tracked = request.ask.verb == ENQUEUE
+        due = FOR_EVER if tracked else self._now + request.ask.patience_ns
+        return Claim(request.peer, tracked, request.ask.lease_ns, due, self._book.orders, request, due)
 
     def _keep_phase(self, claim: Claim, key: Key) -> None:
         if claim.tracked:
@@ -311,8 +299,8 @@ class _Ledger:
         if phase is None:
             self._dues.add(request, b"error_not_enqueued")
             return
-        key = book.keys[name] if not phase.expired else None
-        if key is not None:
+        key = book.keys.get(name)
+        if key is not None and not phase.expired:
             self._settle(key)
         if key is None or phase.expired:
             book.phases.pop((request.peer, name), None)
@@ -339,30 +327,33 @@ class _Ledger:
         self._blocked[claim.peer] = key, claim
 
     def _release(self, request: Request) -> None:
-        key = self._book.keys.get(request.ask.key)
-        if key is not None:
-            self._settle(key)
-        claim = key.holder(request.ask.token) if key is not None else None
+        key, claim = self._find_proved(request)
         if key is None or claim is None:
             self._dues.add(request, b"error")
             return
-        key.touched = self._now
         key.remove(claim)
         self._book.forget_phase(claim, key.name)
         key.promote(self._now)
         self._dues.add(request, b"ok")
 
     def _renew(self, request: Request) -> None:
-        key = self._book.keys.get(request.ask.key)
-        if key is not None:
-            self._settle(key)
-        claim = key.holder(request.ask.token) if key is not None else None
+        key, claim = self._find_proved(request)
         if key is None or claim is None:
             self._dues.add(request, b"error")
             return
-        key.touched = self._now
         claim.due = self._now + request.ask.lease_ns
         self._dues.add(request, b"ok %d" % (request.ask.lease_ns // 1_000_000_000))
+
+    def _find_proved(self, request: Request) -> tuple[Key | None, Claim | None]:
+        """Find the claim that a token is good for now."""
+        key = self._book.keys.get(request.ask.key)
+        if key is None:
+            return None, None
+        self._settle(key)
+        claim = key.holder(request.ask.token)
+        if claim is not None:
+            key.touched = self._now
+        return key, claim
 
     def _check_stats(self, request: Request) -> None:
         if request.reply is None or not request.reply.startswith(b"ok {"):
@@ -382,36 +373,27 @@ class _Ledger:
         self._conclude()
         self._alive.remove(peer)
         self._blocked.pop(peer, None)
-        book = self._book
-        for name in [name for owner, name in book.phases if owner == peer]:
-            del book.phases[peer, name]
-        touched = [key for key in book.keys.values() if self._withdraw(key, peer)]
-        for key in touched:
+        self._book.forget_phases_of(peer)
+        release = self._book.rules.release_on_disconnect
+        for key in self._book.keys.values():
+            waited = key.withdraw(key.queue, peer, self._now)
+            if not waited and not (release and any(claim.peer == peer for claim in key.held)):
+                continue
             self._settle(key)
-            if book.rules.release_on_disconnect:
-                for claim in [claim for claim in key.held if claim.peer == peer]:
-                    key.touched = self._now
-                    key.remove(claim)
-        for key in touched:
+            if release:
+                key.withdraw(key.held, peer, self._now)
             key.promote(self._now)
-
-    def _withdraw(self, key: Key, peer: int) -> bool:
-        """Take out what waits; say whether the end of this connection means anything to the key."""
-        mine = [claim for claim in key.queue if claim.peer == peer]
-        for claim in mine:
-            key.queue.remove(claim)
-            key.touched = self._now
-        holds = any(claim.peer == peer for claim in key.held)
-        return bool(mine) or (holds and self._book.rules.release_on_disconnect)
 
     def _drain_on(self) -> None:
         """Whoever is blocked is sent away, one after the other: what that makes of the others shows in between."""
         while self._to_drain:
-            key, claim = self._blocked.get(self._to_drain.pop(0), (None, None))
-            if key is None or claim is None or claim.request is None or claim not in key.queue:
+            peer = self._to_drain.pop(0)
+            if peer not in self._blocked:
                 continue
-            self._dues.add(claim.request, b"error")
-            if claim.peer not in self._deaf:
-                return
-            self._give_up(key, claim, b"error")
+            key, claim = self._blocked[peer]
             self._settle(key)
+            if claim in key.queue:
+                self._give_up(key, claim, b"error")
+                self._settle(key)
+            if peer not in self._deaf:
+                return

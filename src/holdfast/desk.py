@@ -84,12 +84,14 @@ class Desk(Sink):
             self.store.submit(Hangup(session.id, keep_held=not self.release_on_disconnect), now)
 
     def drain(self, now: int) -> None:
-        """Take no more requests, and tell those who are blocked that they wait in vain."""
+        """Take no more requests, and tell those who are blocked that they wait in vain.
+
+        They are told when they are out of the queue, not before: nobody may be granted what they were told they lost.
+        """
         self.draining = True
         for session in list(self.sessions.values()):
             ticket = session.awaited
             if ticket is not None:
-                self._resolve(session, Answer.CLOSED, None)
                 self.store.submit(Cancel(session.id, ticket, quiet=True), now)
 
     # --- requests in ---
@@ -164,7 +166,7 @@ class Desk(Sink):
         if answer is Answer.CANCELLED:
             assert claim is not None
             if session.awaited == command.ticket:
-                self._resolve(session, answer, claim)
+                self._resolve(session, Answer.CLOSED if self.draining else answer, claim)
             elif claim.state is GONE:
                 self._forget(session, claim.key, command.ticket)
         if not command.quiet:

@@ -3,17 +3,18 @@
 Each test is named after the fault and not after the cure; the stories come from its change logs.
 """
 
+import json
+
 import pytest
 
-from holdfast.engine.resource import holders
 from holdfast.testing.line_stage import LineStage, token
 from holdfast.words import SECOND
 
 
 def holder_of(stage: LineStage, caller: int) -> bool:
-    """Say whether the last grant belongs to this caller, by asking who owns the only lock."""
-    (resource,) = stage.memory.table.resources.values()
-    return [claim.session for claim in holders(resource)] == [caller]
+    """Say whether the only lock belongs to this caller."""
+    (lock,) = json.loads(stage.caller().ask("stats").removeprefix("ok "))["locks"]
+    return bool(lock["owner_conn_id"] == caller)
 
 
 # --- locks that were lost ---
