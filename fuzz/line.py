@@ -80,7 +80,7 @@ def hear(parts: Iterable[bytes], *, authenticated: bool) -> Heard:
     holder, caller = stage.caller(), stage.caller()
     holder.send((GREETING if authenticated else b"") + b"l\njob\n0 50\nse\npool\n2 50\n")
     for part in parts:
-        if caller.transport.is_reading():
+        if part and caller.transport.is_reading():
             caller.transport.arrive(part)
     at_once = caller.transport.take()
     stage.settle()

@@ -42,7 +42,9 @@ def check_exclusion(talks: Talks) -> Iterator[Finding]:
             released.clear()
         if place in talks.taken:
             _note_request(talks.taken[place], holds, limits, released)
-        granted += [request for request in talks.answered.get(place, ()) if request.token]
+        for request in talks.answered.get(place, ()):
+            if request.token and request.token not in holds[request.ask.key]:
+                granted.append(request)
         match event:
             case Started():
                 release_on_disconnect = event.rules.release_on_disconnect
@@ -64,7 +66,9 @@ def _forget(peer: int, holds: Holds) -> None:
 def _note_request(request: Request, holds: Holds, limits: Limits, released: set[bytes]) -> None:
     ask = request.ask
     held = holds.setdefault(ask.key, {})
-    if ask.verb == ENQUEUE:
+    if request.token in held:  # the second phase of two, of a claim whose token was known before
+        held[request.token].until = request.reply_at + request.granted_lease_ns
+    elif ask.verb == ENQUEUE:
         limits[request.peer, ask.key] = ask.limit
     elif ask.verb == RELEASE and request.reply in (b"ok", None):  # it may be done, although nobody could be told
         released.add(ask.token)

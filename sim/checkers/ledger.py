@@ -392,6 +392,8 @@ class _Ledger:
                 continue
             key, claim = self._blocked[peer]
             self._settle(key)
+            if key.excused_until >= 0 and claim.request is not None and claim.request.reply == b"error":
+                key.unseat()  # nobody need have tried again to get a fence
             if claim in key.queue:
                 self._give_up(key, claim, b"error")
                 self._settle(key)

@@ -99,6 +99,9 @@ class Wire:
     def set_write_buffer_limits(self, high):
         assert high == 0
 
+    def get_extra_info(self, _name):
+        """Say that there is no TLS here."""
+
     def write(self, data):
         self.written.append(data)
 

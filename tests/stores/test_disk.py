@@ -8,7 +8,8 @@ import os
 import resource
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,12 +32,18 @@ def file(path: str) -> Iterator[int]:
     os.close(file)
 
 
-@pytest.fixture
-def limit_file_size() -> Iterator[Callable[[int], None]]:
-    """Let a test forbid files beyond a size; the kernel then cuts writes short, as on a full disk."""
+@contextmanager
+def file_size_limited(size: int) -> Iterator[None]:
+    """Forbid files beyond a size; the kernel then cuts writes short, as on a full disk.
+
+    It holds for the whole process, so for no longer than the one write: the report of the tests may be a file too.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_new_file_is_empty_and_for_its_owner_only(path: str, file: int) -> None:
@@ -98,11 +105,8 @@ def test_a_full_disk_is_an_error() -> None:
     DISK.close(file)
 
 
-def test_a_write_that_was_cut_short_is_taken_up_again_until_the_kernel_says_why(
-    path: str, file: int, limit_file_size: Callable[[int], None]
-) -> None:
-    limit_file_size(40)
-    with pytest.raises(OSError, match="too large") as caught:
+def test_a_write_that_was_cut_short_is_taken_up_again_until_the_kernel_says_why(path: str, file: int) -> None:
+    with pytest.raises(OSError, match="too large") as caught, file_size_limited(40):
         DISK.write(file, 32, b"x" * 32)
     assert caught.value.errno == errno.EFBIG
     assert os.stat(path).st_size == 40
