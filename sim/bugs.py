@@ -109,6 +109,11 @@ WHO_MAY_HOLD = (
         "idle keys stay for ever",
         ("engine.table:Table.sweep", "if idle[0][0] >= now:", "if idle:"),
     ),
+    bug(
+        "stats_count_who_has_gone",
+        "waiters are counted by how many ever came",
+        ("stores.memory:MemoryStore._look", "len(r.waiting or ())", "r.orders"),
+    ),
 )
 
 HOW_LONG = (

@@ -139,6 +139,16 @@ def test_the_end_of_an_old_claim_does_not_touch_a_newer_first_phase(office: Offi
     assert a.take() == [Answer.GRANTED]
 
 
+def test_the_expiry_of_an_old_claim_does_not_touch_a_newer_first_phase(office: Office) -> None:
+    a = office.caller()
+    a.enqueue()
+    a.wait()
+    a.enqueue()
+    office.after(30)
+    a.wait()
+    assert a.take() == [Answer.GRANTED, Answer.GRANTED, Answer.QUEUED, Answer.GRANTED]
+
+
 def test_the_end_of_a_claim_whose_first_phase_is_used_up_is_only_news(office: Office) -> None:
     a = office.caller()
     a.enqueue()

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 from sim.checkers.asks import ACQUIRE, AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
+from sim.checkers.ends import first_ends
 from sim.checkers.talks import Finding, Request, Talk, Talks
-from sim.history import Connected, Cut, Lost, Stopped, Torn, Wrote
+from sim.history import Cut, Event, Wrote
 
 GRANT = rb"[0-9a-f]{32} [1-9][0-9]*"
 COMMON = rb"error|error_draining"
@@ -32,7 +33,7 @@ BLOCKING = (ACQUIRE, WAIT)
 
 
 def check_answers(talks: Talks) -> Iterator[Finding]:
-    ends = _ends(talks)
+    ends = first_ends(talks.events)
     for place, event in enumerate(talks.events):
         if isinstance(event, Wrote) and not event.data.endswith(b"\n"):
             yield Finding("answers", event.step, f"peer {event.peer} got half a line: {event.data!r}")
@@ -44,26 +45,10 @@ def check_answers(talks: Talks) -> Iterator[Finding]:
         yield from _check_surplus(talks, talk)
 
 
-def _ends(talks: Talks) -> dict[int, int]:
-    """Find the step in which each connection ended, seen from the server."""
-    ends: dict[int, int] = {}
-    peers: set[int] = set()
-    for event in talks.events:
-        match event:
-            case Cut() | Lost() | Torn():
-                ends.setdefault(event.peer, event.step)
-            case Stopped():
-                for peer in peers:
-                    ends.setdefault(peer, event.step)
-            case Connected():
-                peers.add(event.peer)
-    return ends
-
-
-def _check_request(request: Request, end: int | None) -> Iterator[Finding]:
+def _check_request(request: Request, end: Event | None) -> Iterator[Finding]:
     verb, reply = request.ask.verb, request.reply
     if reply is None:
-        if end is None or (verb not in BLOCKING and end > request.step):
+        if end is None or (verb not in BLOCKING and end.step > request.step):
             yield Finding("answers", request.step, f"{request} was never answered")
         return
     if not PATTERNS[verb].fullmatch(reply):

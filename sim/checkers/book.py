@@ -112,6 +112,10 @@ class Book:
         """Find the key that was granted with this fence last."""
         return next((key for key in self.keys.values() if key.fence == last), None)
 
+    def is_enqueued(self, peer: int, name: str) -> bool:
+        phase = self.phases.get((peer, name))
+        return phase is not None and not phase.expired
+
     def forget_phase(self, claim: Claim, name: str) -> None:
         phase = self.phases.get((claim.peer, name))
         if phase is not None and phase.claim is claim:

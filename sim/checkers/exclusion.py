@@ -5,7 +5,7 @@ Only what was told counts here: a grant from its reply on, until it was given ba
 
 from collections.abc import Iterator
 
-from sim.checkers.asks import ENQUEUE, LOCK_LIMIT, RELEASE, RENEW
+from sim.checkers.asks import ENQUEUE, LOCK_LIMIT, RELEASE, RENEW, WAIT
 from sim.checkers.talks import Finding, Request, Talks
 from sim.history import HungUp, Lost, Started, Stopped
 
@@ -81,9 +81,7 @@ def _note_grant(request: Request, holds: Holds, limits: Limits) -> Iterator[Find
     ask = request.ask
     now = request.reply_at
     held = holds.setdefault(ask.key, {})
-    limit = ask.limit if ask.key.startswith("lock") else limits.get((request.peer, ask.key), ask.limit)
-    if ask.verb == "acquire":
-        limit = ask.limit
+    limit = limits.get((request.peer, ask.key), ask.limit) if ask.verb == WAIT else ask.limit
     for token in [token for token, hold in held.items() if hold.until <= now]:
         del held[token]
     held[request.token] = _Hold(request.peer, limit, now + request.granted_lease_ns)

@@ -5,7 +5,7 @@ What every request must come to follows from the book alone; no answer of the se
 
 from collections.abc import Iterator
 
-from sim.checkers.asks import ACQUIRE, AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
+from sim.checkers.asks import AUTH, BAD, ENQUEUE, PING, RELEASE, RENEW, STATS, WAIT
 from sim.checkers.book import FENCE_RETRY_NS, FOR_EVER, Book, Claim, Key, Phase
 from sim.checkers.dues import DiscrepancyError, Dues
 from sim.checkers.sleep import Sleep
@@ -49,6 +49,7 @@ class _Ledger:
         self._book = Book(Rules())
         self._draining = False
         self._to_drain: list[int] = []  # whose turn it is next to be sent away
+        self._last_drained: Request | None = None
         self._sessions: dict[int, int] = {}  # the number of each connection, as the server counts them
         self._alive: list[int] = []
         self._deaf: set[int] = set()  # who cannot be told anything any more
@@ -106,7 +107,7 @@ class _Ledger:
     def _match(self, request: Request) -> None:
         """A reply has come. While the server sends everybody away, that means that it goes on to the next."""
         self._dues.pay(request)
-        if self._draining and request.ask.verb in (ACQUIRE, WAIT):
+        if request is self._last_drained:
             self._drain_on()
 
     # --- events ---
@@ -161,10 +162,14 @@ class _Ledger:
         claim.fence = key.fence = event.fence
         request, claim.request = claim.request, None
         if request is not None:
-            self._blocked.pop(claim.peer, None)
-            self._dues.add_grant(request, claim)
-            if request.ask.verb == WAIT:
-                self._book.forget_phase(claim, key.name)
+            self._tell(request, key, claim)
+
+    def _tell(self, request: Request, key: Key, claim: Claim) -> None:
+        """Somebody has to be told that they hold; for a first phase alone that is not the end."""
+        self._blocked.pop(claim.peer, None)
+        self._dues.add_grant(request, claim)
+        if request.ask.verb == WAIT:
+            self._book.forget_phase(claim, key.name)
 
     def _key_of_fence(self, last: int) -> Key | None:
         """Find whose grant it is; a key that was never granted can only have a newcomer."""
@@ -192,12 +197,8 @@ class _Ledger:
 
     def _unseat(self, key: Key) -> None:
         for claim in key.unseat():
-            if claim.request is None:
-                continue
-            if claim.patience_due <= self._now:
+            if claim.request is not None and claim.patience_due <= self._now:
                 self._give_up(key, claim, b"timeout")
-            elif self._draining:
-                self._give_up(key, claim, b"error")
 
     # --- time ---
 
@@ -240,14 +241,10 @@ class _Ledger:
             self._renew(request)
         elif verb == WAIT:
             self._wait(request)
-        elif verb == ENQUEUE and not self._may_enqueue(request):
+        elif verb == ENQUEUE and self._book.is_enqueued(request.peer, request.ask.key):
             self._dues.add(request, b"error_already_enqueued")
         else:
             self._enqueue(request)
-
-    def _may_enqueue(self, request: Request) -> bool:
-        phase = self._book.phases.get((request.peer, request.ask.key))
-        return phase is None or phase.expired
 
     def _enqueue(self, request: Request) -> None:
         key = self._reach(request)
@@ -313,8 +310,7 @@ class _Ledger:
     def _wait_on(self, key: Key, claim: Claim, request: Request) -> None:
         if claim in key.held and claim not in key.unfenced:
             claim.due = self._now + claim.lease_ns
-            self._book.forget_phase(claim, key.name)
-            self._dues.add_grant(request, claim)
+            self._tell(request, key, claim)
             return
         claim.request = request
         claim.patience_due = self._now + request.ask.patience_ns
@@ -391,9 +387,10 @@ class _Ledger:
             if peer not in self._blocked:
                 continue
             key, claim = self._blocked[peer]
+            self._last_drained = claim.request
             self._settle(key)
-            if key.excused_until >= 0 and claim.request is not None and claim.request.reply == b"error":
-                key.unseat()  # nobody need have tried again to get a fence
+            if claim in key.unfenced and claim.request is not None and claim.request.reply == b"error":
+                key.unseat()  # it may have been next, but for a fence
             if claim in key.queue:
                 self._give_up(key, claim, b"error")
                 self._settle(key)

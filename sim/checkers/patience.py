@@ -6,32 +6,18 @@ A grant counts as an answer here; who deserves it is judged elsewhere.
 from collections.abc import Iterator
 
 from sim.checkers.asks import ACQUIRE, WAIT
+from sim.checkers.ends import first_ends
 from sim.checkers.sleep import Sleep
 from sim.checkers.talks import Finding, Request, Talks
-from sim.history import Connected, Cut, Lost, Stopped, Torn
 
 
 def check_patience(talks: Talks) -> Iterator[Finding]:
     sleep = Sleep(talks.events)
-    ends = _ends(talks)
+    ends = first_ends(talks.events)
+    last = talks.events[-1]
     for request in talks.requests:
         if request.ask.verb in (ACQUIRE, WAIT):
-            yield from _check(request, sleep, ends.get(request.peer, talks.events[-1].at))
-
-
-def _ends(talks: Talks) -> dict[int, int]:
-    """Find when each connection ended."""
-    ends: dict[int, int] = {}
-    open_: set[int] = set()
-    for event in talks.events:
-        if isinstance(event, (Cut, Lost, Torn)):
-            ends.setdefault(event.peer, event.at)
-        elif isinstance(event, Stopped):
-            for peer in open_:
-                ends.setdefault(peer, event.at)
-        elif isinstance(event, Connected):
-            open_.add(event.peer)
-    return ends
+            yield from _check(request, sleep, ends.get(request.peer, last).at)
 
 
 def _check(request: Request, sleep: Sleep, end: int) -> Iterator[Finding]:

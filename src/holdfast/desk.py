@@ -8,7 +8,6 @@ from typing import Final
 
 from holdfast.ports import Face, Sink, Store
 from holdfast.words import (
-    GONE,
     GRANTED,
     QUEUED,
     Answer,
@@ -167,7 +166,7 @@ class Desk(Sink):
             assert claim is not None
             if session.awaited == command.ticket:
                 self._resolve(session, Answer.CLOSED if self.draining else answer, claim)
-            elif claim.state is GONE:
+            else:
                 self._forget(session, claim.key, command.ticket)
         if not command.quiet:
             session.face.answer(command, answer, claim)
