@@ -166,3 +166,17 @@ def test_a_second_phase_without_any_first_is_refused(office: Office) -> None:
     b.wait()
     assert a.take() == [Answer.NOT_ENQUEUED, Answer.GRANTED, Answer.NOT_ENQUEUED]
     assert b.take() == [Answer.NOT_ENQUEUED]
+
+
+def test_a_claim_that_was_released_while_its_second_phase_was_on_the_way_is_not_enqueued_any_more() -> None:
+    office = Office(late=True)
+    a, b = office.callers(2)
+    claim = a.enqueue()
+    office.commit()
+    b.release(claim)
+    a.wait()
+    office.commit()
+    assert a.take() == [Answer.GRANTED, Answer.NOT_ENQUEUED]
+    a.enqueue()
+    office.commit()
+    assert a.take() == [Answer.GRANTED]

@@ -254,3 +254,11 @@ def test_a_ceiling_never_comes_down(path: Path) -> None:
     with pytest.raises(AssertionError):
         journal.extend(CLOCK)
     journal.close()
+
+
+def test_one_write_may_pay_for_fewer_fences(path: Path) -> None:
+    journal = Journal.open(path, CLOCK, fence_range=4)
+    assert journal.ceiling == CLOCK + 4
+    assert journal.extend(CLOCK + 4) == CLOCK + 8
+    journal.close()
+    assert start(path, 0).floor == CLOCK + 8
