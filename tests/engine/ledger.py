@@ -84,11 +84,17 @@ class Ledger:
         self.queues[entry.key].append(entry.name)
 
     def hold(self, entry: Entry, c: Claim, now: int) -> None:
-        """Write down a grant that the caller was answered, to a newcomer or for a conversion at once."""
-        if not entry.fence:
-            assert not self.queues[entry.key], "a newcomer overtook a waiter"
-            self.entries[entry.name] = entry
-        self._grant(entry, c, now)
+        """Write down that a newcomer was granted at once."""
+        assert not self.queues[entry.key], "a newcomer overtook a waiter"
+        self.entries[entry.name] = entry
+        self._grant(entry, c, now, above=self.fences[entry.key])
+
+    def change(self, entry: Entry, c: Claim, now: int, *, above: int) -> None:
+        """Write down a conversion that was granted at once; `above` is the last fence from before the command.
+
+        PR to CW takes one side and frees the other: whom it lets in has been read by now, with the later fence.
+        """
+        self._grant(entry, c, now, above=above)
 
     def strike(self, name: Name, reason: Reason) -> None:
         """Write down an end; there is exactly one for each claim."""
@@ -130,7 +136,7 @@ class Ledger:
             # However late the tick, whoever is out of patience gets only what came free before that.
             in_time = entry.deadline > now or dues.get(entry.key, FOREVER) <= entry.deadline
             assert in_time or entry.key in stuck
-        self._grant(entry, c, now, again=entry.name == asker)
+        self._grant(entry, c, now, above=0 if entry.name == asker else self.fences[entry.key])
 
     def _read_ended(self, entry: Entry, reason: Reason, now: int, dues: dict[bytes, int], lapsing: int) -> None:
         if reason is Reason.EXPIRED:
@@ -158,9 +164,9 @@ class Ledger:
         assert due >= dues.get(entry.key, 0), "what was due later happened first"
         dues[entry.key] = due
 
-    def _grant(self, entry: Entry, c: Claim, now: int, again: bool = False) -> None:
+    def _grant(self, entry: Entry, c: Claim, now: int, *, above: int) -> None:
         downwards = entry.fence and c.fence == entry.fence
-        assert downwards or again or c.fence > self.fences[entry.key], "the fences of a key rise with each grant"
+        assert downwards or c.fence > above, "the fences of a key rise with each grant"
         self.fences[entry.key] = max(c.fence, self.fences[entry.key])
         # A conversion starts the lease again, but never takes back what a renewal promised.
         entry.deadline = max(now + entry.lease_ns, entry.deadline if entry.fence else 0)

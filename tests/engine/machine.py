@@ -160,11 +160,12 @@ class Machine(RuleBasedStateMachine):
     def convert(self, pick: int, want: Mode, patience: int | None, queue: bool, value: bytes | None) -> None:
         entry = self.pick(pick)
         how = Convert(*entry.name, want, span(patience), queue, value)
+        last = self.ledger.fences[entry.key]
         answer = self.perform(lambda table, out: table.convert(how, self.now, out)[0], entry)
         if answer is Answer.GRANTED:
             assert entry.convert_deadline is None
             entry.want = want
-            self.ledger.hold(entry, self.claim(entry.name), self.now)
+            self.ledger.change(entry, self.claim(entry.name), self.now, above=last)
         elif answer is Answer.CONVERTING:
             assert entry.convert_deadline is None
             assert queue

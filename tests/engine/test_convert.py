@@ -370,3 +370,13 @@ def test_a_seat_is_neither_won_nor_lost_by_converting() -> None:
     scene.convert("a", NL)
     assert scene.key.used == 2
     assert scene.ask("b", CW, units=2, limit=3) is Answer.QUEUED
+
+
+def test_a_way_sideways_has_its_fence_before_whoever_it_lets_in() -> None:
+    scene = Scene()
+    scene.ask("a", NL)
+    scene.ask("b", PR)
+    assert scene.convert("a", CW) is Answer.CONVERTING
+    assert scene.convert("b", CW) is Answer.GRANTED
+    assert scene.news == [("granted", "a")]
+    assert scene["b"].fence < scene["a"].fence
