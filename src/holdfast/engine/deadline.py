@@ -46,10 +46,16 @@ def _next_due(r: Resource, now: int) -> Claim | None:
     if count > CROWD:
         return _next_on_agenda(r, now)
     r.agenda = None
-    first = min((turn_of(c) for c in everybody(r)), default=None)
-    if first is not None and first[0] <= now:
-        return first[3]
-    r.soonest = first[0] if first is not None else FOREVER
+    first: Claim | None = None
+    soonest = FOREVER
+    for c in everybody(r):
+        due = c.deadline if c.deadline < c.convert_deadline else c.convert_deadline
+        # Whole turns are only compared where the instants do not decide.
+        if due < soonest or (due == soonest and first is not None and turn_of(c) < turn_of(first)):
+            first, soonest = c, due
+    if first is not None and soonest <= now:
+        return first
+    r.soonest = soonest
     return None
 
 
