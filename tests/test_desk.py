@@ -134,7 +134,7 @@ def test_a_cancelled_request_is_answered_before_the_cancel(office: Office) -> No
         (Claim, Answer.CANCELLED),
         (Cancel, Answer.CANCELLED),
     ]
-    assert b.session.awaited is None
+    assert not b.session.awaited
 
 
 def test_a_cancelled_conversion_is_answered_and_its_claim_stays(office: Office) -> None:

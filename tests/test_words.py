@@ -103,11 +103,11 @@ def test_commands_carry_what_they_were_made_of() -> None:
     assert (look.session, look.prefix) == (0, b"k")
 
 
-def test_a_view_tells_of_holders_what_anybody_may_know() -> None:
+def test_a_view_tells_of_holders_what_doors_may_pass_on() -> None:
     c = Claim(b"k", PW, 2, 5, FOREVER, 0)
     c.session, c.mode, c.fence, c.deadline = 7, PW, 9, 11
-    view = View(b"k", 5, [Holder(c)], 4, 12)
+    view = View(b"k", 5, [Holder(c)], 4, 12, 1)
     holder = view.holders[0]
     assert (holder.session, holder.mode, holder.units, holder.fence, holder.deadline) == (7, PW, 2, 9, 11)
     assert (view.key, view.limit, view.waiters, view.touched) == (b"k", 5, 4, 12)
-    assert not hasattr(holder, "secret")
+    assert (holder.owner, holder.secret) == (b"", b"")

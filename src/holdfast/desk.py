@@ -31,6 +31,9 @@ from holdfast.words import (
 
 CONVERTING: Final = Answer.CONVERTING
 
+# The number of the session that is never over. It is the same in every run, so that what it holds survives a restart.
+RESIDENT: Final = 0
+
 
 class Phase:
     """What is left of a first phase: the ticket, and whether its lease has run out since."""
@@ -45,26 +48,25 @@ class Phase:
 class Session:
     """One caller, for as long as it lives."""
 
-    __slots__ = ("awaited", "face", "id", "phases", "request")
+    __slots__ = ("awaited", "face", "id", "phases")
 
     def __init__(self, id_: int, face: Face) -> None:
         self.id = id_
         self.face = face
-        self.awaited: Ticket | None = None  # the claim whose grant this caller is blocked on
-        self.request: Request | None = None  # the request that blocked it
+        self.awaited: dict[Ticket, Request] = {}  # the requests that wait for a claim to be granted
         self.phases: dict[bytes, Phase] | None = None  # by key; made when it first enqueues
 
 
 class Desk(Sink):
     """Takes requests from callers and gives each exactly one answer."""
 
-    def __init__(self, store: Store, *, release_on_disconnect: bool) -> None:
+    def __init__(self, store: Store, *, release_on_disconnect: bool, tickets: int = 0) -> None:
         self.store = store
         self.release_on_disconnect = release_on_disconnect
         self.sessions: dict[int, Session] = {}
         self.draining = False
         self._sessions_so_far = 0
-        self._tickets_so_far = 0
+        self._tickets_so_far = tickets  # above all that a store still knows from a former run
         self._news: deque[Effect] = deque()
         self._telling = False
         self._expired: list[tuple[Session, bytes]] = []  # first phases whose lease ran out since the last sweep
@@ -75,6 +77,12 @@ class Desk(Sink):
         self._sessions_so_far += 1
         session = Session(self._sessions_so_far, face)
         self.sessions[session.id] = session
+        return session
+
+    def reside(self, face: Face) -> Session:
+        """Open the one session that is never over: claims of callers who are bound to no connection live in it."""
+        session = Session(RESIDENT, face)
+        self.sessions[RESIDENT] = session
         return session
 
     def close(self, session: Session, now: int) -> None:
@@ -89,8 +97,7 @@ class Desk(Sink):
         """
         self.draining = True
         for session in list(self.sessions.values()):
-            ticket = session.awaited
-            if ticket is not None:
+            for ticket in list(session.awaited):
                 self.store.submit(Cancel(session.id, ticket, quiet=True), now)
 
     # --- requests in ---
@@ -101,7 +108,8 @@ class Desk(Sink):
             return
         request.session = session.id
         if isinstance(request, Claim):
-            self._tickets_so_far = request.ticket = self._tickets_so_far + 1
+            if not request.ticket:
+                self._tickets_so_far = request.ticket = self._tickets_so_far + 1
             if request.tracked and self._is_enqueued(session, request.key):
                 session.face.answer(request, Answer.ALREADY_ENQUEUED, None)
                 return
@@ -109,6 +117,11 @@ class Desk(Sink):
             self._wait_for(session, request, now)
             return
         self.store.submit(request, now)
+
+    def withdraw(self, session: Session, claim: Claim, now: int) -> None:
+        """The caller does not want the answer to this request any more. Should it be a grant, that is to be ended."""
+        if session.awaited.get(claim.ticket) in (None, claim):  # else a later request waits for the same claim
+            self.store.submit(Cancel(session.id, claim.ticket, quiet=True), now)
 
     def _is_enqueued(self, session: Session, key: bytes) -> bool:
         phase = session.phases.get(key) if session.phases is not None else None
@@ -122,8 +135,7 @@ class Desk(Sink):
             self._forget(session, request.key, phase.ticket)
             session.face.answer(request, Answer.LEASE_EXPIRED, None)
         else:
-            session.request = request
-            self.store.submit(Wait(session.id, phase.ticket, request.patience_ns), now)
+            self.store.submit(Wait(session.id, phase.ticket, request.patience_ns, request), now)
 
     # --- answers and news out ---
 
@@ -135,20 +147,21 @@ class Desk(Sink):
         if isinstance(command, Wait):
             self._answer_wait(session, command, answer, claim)
         elif isinstance(command, Claim) and (answer is QUEUED or command.tracked):
-            self._answer_claim(session, command, answer)
+            self._answer_claim(session, command, answer, claim)
         elif answer is CONVERTING:
             assert isinstance(command, Convert)
-            session.awaited = command.ticket
-            session.request = command
+            session.awaited[command.ticket] = command
         elif isinstance(command, Cancel):
             self._answer_cancel(session, command, answer, claim)
         else:
             session.face.answer(command, answer, claim)
 
-    def _answer_claim(self, session: Session, command: Claim, answer: Answer) -> None:
+    def _answer_claim(self, session: Session, command: Claim, answer: Answer, claim: Claim | None) -> None:
         if not command.tracked:
-            session.awaited = command.ticket
-            session.request = command
+            earlier = session.awaited.get(command.ticket)
+            session.awaited[command.ticket] = command
+            if earlier is not None:
+                session.face.answer(earlier, Answer.CANCELLED, claim)  # its caller has come back and asked again
             return
         if answer is GRANTED or answer is QUEUED:
             if session.phases is None:
@@ -157,26 +170,24 @@ class Desk(Sink):
         session.face.answer(command, answer, command)
 
     def _answer_wait(self, session: Session, command: Wait, answer: Answer, claim: Claim | None) -> None:
-        session.awaited = command.ticket
+        assert command.request is not None
+        session.awaited[command.ticket] = command.request
         if answer is not QUEUED:
-            self._resolve(session, answer, claim)
+            self._resolve(session, command.ticket, answer, claim)
 
     def _answer_cancel(self, session: Session, command: Cancel, answer: Answer, claim: Claim | None) -> None:
         if answer is Answer.CANCELLED:
             assert claim is not None
-            if session.awaited == command.ticket:
-                self._resolve(session, Answer.CLOSED if self.draining else answer, claim)
+            if command.ticket in session.awaited:
+                self._resolve(session, command.ticket, Answer.CLOSED if self.draining else answer, claim)
             else:
                 self._forget(session, claim.key, command.ticket)
         if not command.quiet:
             session.face.answer(command, answer, claim)
 
-    def _resolve(self, session: Session, answer: Answer, claim: Claim | None) -> None:
-        """Answer the request that a caller is blocked on; a first phase is used up by it."""
-        ticket, request = session.awaited, session.request
-        assert ticket is not None
-        assert request is not None
-        session.awaited = session.request = None
+    def _resolve(self, session: Session, ticket: Ticket, answer: Answer, claim: Claim | None) -> None:
+        """Answer the request that waits for a claim; a first phase is used up by it."""
+        request = session.awaited.pop(ticket)
         if isinstance(request, WaitFor):
             self._forget(session, request.key, ticket)
         session.face.answer(request, answer, claim)
@@ -210,14 +221,14 @@ class Desk(Sink):
         session = self.sessions.get(claim.session)
         if session is None:
             return
-        if session.awaited == claim.ticket and not isinstance(effect, Nudged):
-            self._resolve(session, _outcome(effect), claim)
+        if claim.ticket in session.awaited and not isinstance(effect, Nudged):
+            self._resolve(session, claim.ticket, _outcome(effect), claim)
         session.face.news(effect)
 
     def _phase_ended(self, claim: Claim, reason: Reason) -> None:
         """A claim of a first phase went away before its second phase asked for it."""
         session = self.sessions.get(claim.session)
-        if session is None or session.awaited == claim.ticket:
+        if session is None or claim.ticket in session.awaited:
             return  # whoever is blocked on it is answered, which uses up the phase
         phase = session.phases.get(claim.key) if session.phases is not None else None
         if phase is None or phase.ticket != claim.ticket:

@@ -73,6 +73,8 @@ class Answer(IntEnum):
     DRAINING = 17
     CLOSED = 18
     CANCELLED = 19
+    STORE_BUSY = 20  # another process kept the store to itself for too long; nothing was changed
+    STORE_FAILED = 21  # the store could not keep it; what it kept of that, if anything, nobody was told
 
 
 # Modes travel as plain integers, which the compiled path handles without an object; `Mode(m).name` spells one.
@@ -140,6 +142,7 @@ class Claim:
         "convert_deadline",
         "deadline",
         "fence",
+        "kept",
         "key",
         "lease_ns",
         "limit",
@@ -147,9 +150,11 @@ class Claim:
         "mode",
         "nudged",
         "order",
+        "owner",
         "patience_ns",
         "queue",
         "reason",
+        "rival",
         "secret",
         "session",
         "state",
@@ -193,6 +198,9 @@ class Claim:
         self.token = b""
         self.nudged = 0  # mask of the modes already signalled since the last grant
         self.reason: Reason | None = None
+        self.owner = b""  # who asks, in the caller's own words; shown to others, believed by nobody
+        self.kept = False  # its session is gone, and it is not
+        self.rival: Claim | None = None  # who held the key when this claim was refused
         self.book: dict[Ticket, Claim] | None = None  # its session's claims, wherever they are indexed
 
     def __repr__(self) -> str:
@@ -206,12 +214,13 @@ class Claim:
 class Wait:
     """Wait for a claim that was enqueued earlier; with `patience_ns` 0, withdraw it unless it is granted already."""
 
-    __slots__ = ("patience_ns", "session", "ticket")
+    __slots__ = ("patience_ns", "request", "session", "ticket")
 
-    def __init__(self, session: int, ticket: Ticket, patience_ns: int) -> None:
+    def __init__(self, session: int, ticket: Ticket, patience_ns: int, request: "WaitFor | None" = None) -> None:
         self.session = session
         self.ticket = ticket
         self.patience_ns = patience_ns
+        self.request = request  # what its caller is to be answered to
 
 
 @final
@@ -227,16 +236,31 @@ class WaitFor:
 
 
 @final
+class Proof:
+    """What some callers have to show besides the token: the whole of the secret, and who they said they were."""
+
+    __slots__ = ("lease_id", "owner")
+
+    def __init__(self, owner: bytes, lease_id: bytes) -> None:
+        self.owner = owner
+        self.lease_id = lease_id
+
+
+@final
 class Renew:
     """Start the lease of a held claim again, now."""
 
-    __slots__ = ("key", "lease_ns", "session", "token")
+    __slots__ = ("key", "lease_ns", "proof", "session", "shortens", "token")
 
-    def __init__(self, key: bytes, token: bytes, lease_ns: int) -> None:
+    def __init__(
+        self, key: bytes, token: bytes, lease_ns: int, proof: Proof | None = None, shortens: bool = True
+    ) -> None:
         self.session = 0  # who asks, which need not be who holds
         self.key = key
         self.token = token
         self.lease_ns = lease_ns
+        self.proof = proof
+        self.shortens = shortens  # False: a lease that would end later anyway stays as it is
 
 
 @final
@@ -266,14 +290,22 @@ class Convert:
 class End:
     """Give back what is held, proved by its token."""
 
-    __slots__ = ("key", "reason", "session", "token", "value")
+    __slots__ = ("key", "proof", "reason", "session", "token", "value")
 
-    def __init__(self, key: bytes, token: bytes, reason: Reason = Reason.RELEASED, value: bytes | None = None) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        token: bytes,
+        reason: Reason = Reason.RELEASED,
+        value: bytes | None = None,
+        proof: Proof | None = None,
+    ) -> None:
         self.session = 0  # who asks, which need not be who holds
         self.key = key
         self.token = token
         self.reason = reason
         self.value = value
+        self.proof = proof
 
 
 @final
@@ -301,22 +333,38 @@ class Hangup:
 
 @final
 class Look:
-    """Show what is known of the keys that start with `prefix`; changes nothing."""
+    """Show what is known of the keys that start with `prefix`, or of the one `key`; changes nothing.
 
-    __slots__ = ("prefix", "session")
+    With `count`, only so many, those that sort first behind `after`.
+    """
 
-    def __init__(self, prefix: bytes = b"") -> None:
+    __slots__ = ("after", "count", "held", "key", "prefix", "session")
+
+    def __init__(
+        self,
+        prefix: bytes = b"",
+        key: bytes | None = None,
+        after: bytes = b"",
+        count: int = 0,
+        held: bool | None = None,
+    ) -> None:
         self.prefix = prefix
+        self.key = key
+        self.after = after
+        self.count = count
+        self.held = held  # True: only keys that somebody holds; False: only those that nobody holds
         self.session = 0
 
 
 class Holder:
     """What a look tells of one holder."""
 
-    __slots__ = ("deadline", "fence", "mode", "session", "units")
+    __slots__ = ("deadline", "fence", "mode", "owner", "secret", "session", "units")
 
     def __init__(self, c: Claim) -> None:
         self.session = c.session
+        self.owner = c.owner
+        self.secret = c.secret
         self.mode = c.mode
         self.units = c.units
         self.fence = c.fence
@@ -326,11 +374,12 @@ class Holder:
 class View:
     """What a look tells of one key."""
 
-    __slots__ = ("holders", "key", "limit", "touched", "waiters")
+    __slots__ = ("holders", "key", "limit", "touched", "version", "waiters")
 
-    def __init__(self, key: bytes, limit: int, holders: list[Holder], waiters: int, touched: int) -> None:
+    def __init__(self, key: bytes, limit: int, holders: list[Holder], waiters: int, touched: int, version: int) -> None:
         self.key = key
         self.limit = limit
+        self.version = version  # how often who holds it, or for how long, has changed
         self.holders = holders
         self.waiters = waiters
         self.touched = touched

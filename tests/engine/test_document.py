@@ -34,6 +34,7 @@ OF_RESOURCES = [
     "value",
     "value_seq",
     "value_valid",
+    "version",
 ]
 OF_CLAIMS = [
     "convert_deadline",
@@ -41,11 +42,13 @@ OF_CLAIMS = [
     "fence",
     "key",
     "lease_ns",
+    "kept",
     "limit",
     "listens",
     "mode",
     "nudged",
     "order",
+    "owner",
     "patience_ns",
     "queue",
     "reason",
@@ -93,7 +96,8 @@ def claim_facts(c: Claim) -> dict[str, object]:
 def test_nothing_is_forgotten_here_that_a_resource_or_a_claim_knows() -> None:
     everything = {"agenda", "converting", "listed", "many", "sole", "waiting", "wake", *OF_RESOURCES}
     assert everything == slots_of("engine/resource.py", "Resource")
-    assert {"book", *OF_CLAIMS} == slots_of("words.py", "Claim")
+    # A rival is only of use while a refusal is being answered.
+    assert {"book", "rival", *OF_CLAIMS} == slots_of("words.py", "Claim")
 
 
 def slots_of(file: str, name: str) -> set[str]:
@@ -197,7 +201,7 @@ def test_a_document_of_another_version_is_refused_by_its_number() -> None:
 
 
 # Where things stand in the list of a resource, and of a claim.
-HELD, WAITING, STATE, WANT = 10, 11, 2, 4
+HELD, WAITING, STATE, WANT = 11, 12, 2, 4
 
 
 def spoil_held_state(document: list[Any]) -> None:

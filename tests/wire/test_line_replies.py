@@ -89,7 +89,7 @@ def holder(session: int, left_s: float) -> Holder:
 def view(
     key: bytes, limit: int = UNLIMITED, holders: tuple[Holder, ...] = (), waiters: int = 0, idle_s: float = 0
 ) -> View:
-    return View(key, limit, list(holders), waiters, NOW - round(idle_s * SECOND))
+    return View(key, limit, list(holders), waiters, NOW - round(idle_s * SECOND), 1)
 
 
 def snapshot(*views: View) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The caller is answered by value; third parties hear through `out`. Changing mode
 
 from holdfast.engine import value as block
 from holdfast.engine.nudge import nudge_holders
-from holdfast.engine.resource import Resource, fits, grant, holder, join_waiting, note, remove
+from holdfast.engine.resource import Resource, first_holder, fits, grant, holder, is_proven, join_waiting, note, remove
 from holdfast.engine.serve import serve
 from holdfast.errors import FenceUnavailable
 from holdfast.words import (
@@ -19,9 +19,11 @@ from holdfast.words import (
     Answer,
     Claim,
     Effect,
+    End,
     Ended,
     Mint,
     Reason,
+    Renew,
 )
 
 
@@ -46,10 +48,12 @@ def _queue(r: Resource, c: Claim, now: int, waiters_max: int, out: list[Effect])
     if c.units > r.limit:
         return Answer.LIMIT_MISMATCH
     if not c.queue:
+        c.rival = first_holder(r)
         return Answer.BUSY  # S6: leaves no state and nudges nobody
     if waiters_max and r.waiting is not None and len(r.waiting) >= waiters_max:
         return Answer.TOO_MANY_WAITERS
     if c.patience_ns == 0:
+        c.rival = first_holder(r)
         return Answer.TIMED_OUT
     join_waiting(r, c)
     c.deadline = now + c.patience_ns
@@ -68,6 +72,7 @@ def wait(r: Resource, c: Claim, patience_ns: int, now: int, mint: Mint, out: lis
         note(r, c, c.deadline)
         return GRANTED
     if patience_ns == 0:
+        c.rival = first_holder(r)
         remove(r, c, Reason.TIMED_OUT)
         serve(r, now, mint, out)
         return Answer.TIMED_OUT
@@ -77,37 +82,32 @@ def wait(r: Resource, c: Claim, patience_ns: int, now: int, mint: Mint, out: lis
     return QUEUED
 
 
-def renew(r: Resource, token: bytes, lease_ns: int, now: int) -> Answer:
+def renew(r: Resource, how: Renew, now: int) -> Answer:
     """Start the lease again; only who shows the token may (a lapsed claim is gone and stays gone)."""
-    c = holder(r, token)
-    if c is None:
+    c = holder(r, how.token)
+    if c is None or (how.proof is not None and not is_proven(c, how.proof)):
         return NOT_HELD
     r.touched = now
-    c.deadline = now + lease_ns
-    note(r, c, c.deadline)
+    r.version += 1
+    deadline = now + how.lease_ns
+    if how.shortens or deadline > c.deadline:
+        c.deadline = deadline
+        note(r, c, deadline)
     return RENEWED
 
 
-def end(
-    r: Resource,
-    token: bytes,
-    reason: Reason,
-    now: int,
-    mint: Mint,
-    out: list[Effect],
-    value: bytes | None = None,
-) -> Answer:
+def end(r: Resource, how: End, now: int, mint: Mint, out: list[Effect]) -> Answer:
     """Give back what is held, and serve whoever is next."""
-    c = holder(r, token)
-    if c is None:
+    c = holder(r, how.token)
+    if c is None or (how.proof is not None and not is_proven(c, how.proof)):
         return NOT_HELD
     r.touched = now
     was, mode = c.state, c.mode
-    remove(r, c, reason)
-    if value is not None or r.value is not None:
-        block.on_end(r, mode, reason, value)
+    remove(r, c, how.reason)
+    if how.value is not None or r.value is not None:
+        block.on_end(r, mode, how.reason, how.value)
     if c.tracked or c.listens or was is not HELD:
-        out.append(Ended(c, reason, was))
+        out.append(Ended(c, how.reason, was))
     if r.waiting is not None or r.converting is not None:
         serve(r, now, mint, out)
     return ENDED

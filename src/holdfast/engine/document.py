@@ -22,9 +22,6 @@ VERSION: Final = 1
 ModeNumber = Annotated[int, msgspec.Meta(ge=0, lt=MODES)]
 
 
-_Mode = Annotated[int, msgspec.Meta(ge=0, lt=MODES)]
-
-
 class _Row(msgspec.Struct, array_like=True, gc=False):
     """One claim, as a list."""
 
@@ -44,6 +41,8 @@ class _Row(msgspec.Struct, array_like=True, gc=False):
     fence: int
     secret: bytes
     nudged: int
+    owner: bytes
+    kept: bool
 
 
 class _Document(msgspec.Struct, array_like=True, gc=False):
@@ -55,6 +54,7 @@ class _Document(msgspec.Struct, array_like=True, gc=False):
     orders: int
     soonest: int
     touched: int
+    version_of_key: int
     stuck: bool
     value: bytes | None
     value_seq: int
@@ -84,6 +84,7 @@ def encode(r: Resource) -> bytes:
             r.orders,
             r.soonest,
             r.touched,
+            r.version,
             r.stuck,
             r.value,
             r.value_seq,
@@ -112,6 +113,8 @@ def _row(c: Claim) -> _Row:
         c.fence,
         c.secret,
         c.nudged,
+        c.owner,
+        c.kept,
     )
 
 
@@ -128,6 +131,7 @@ def decode(key: bytes, document: bytes) -> Resource:
     r.orders = read.orders
     r.soonest = read.soonest
     r.touched = read.touched
+    r.version = read.version_of_key
     r.stuck = read.stuck
     r.value = read.value
     r.value_seq = read.value_seq
@@ -152,6 +156,8 @@ def _claim(r: Resource, row: _Row) -> Claim:
     c.secret = row.secret
     c.token = row.secret[:TOKEN_BYTES]
     c.nudged = row.nudged
+    c.owner = row.owner
+    c.kept = row.kept
     return c
 
 

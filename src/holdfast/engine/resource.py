@@ -8,6 +8,7 @@ from heapq import heappush
 from typing import Final
 
 from holdfast.engine.queue import Queue
+from holdfast.secret import lease_id_of
 from holdfast.words import (
     ASKED,
     BIT,
@@ -20,6 +21,7 @@ from holdfast.words import (
     WAITING,
     Claim,
     Mode,
+    Proof,
     Reason,
 )
 
@@ -55,6 +57,7 @@ class Resource:
         "value",
         "value_seq",
         "value_valid",
+        "version",
         "waiting",
         "wake",
     )
@@ -80,6 +83,7 @@ class Resource:
         self.agenda: list[Turn] | None = None  # see deadline.py; only for crowded keys
         self.stuck = False  # somebody fits and is not granted, because no fence could be had
         self.touched = 0  # last time that a command changed or tried this key
+        self.version = 0  # counts grants, renewals and ends: all that a reader of the key can see change
         self.value: bytes | None = None  # the value block
         self.value_seq = 0
         self.value_valid = True
@@ -95,6 +99,18 @@ def holder(r: Resource, token: bytes) -> Claim | None:
     if sole is not None:
         return sole if sole.token == token else None
     return r.many.get(token) if r.many is not None else None
+
+
+def first_holder(r: Resource) -> Claim | None:
+    """Find who has held the key for longest."""
+    if r.sole is not None:
+        return r.sole
+    return next(iter(r.many.values())) if r.many is not None else None
+
+
+def is_proven(c: Claim, proof: Proof) -> bool:
+    """Say whether somebody who shows the token has also shown the rest."""
+    return c.owner == proof.owner and lease_id_of(c.secret) == proof.lease_id
 
 
 def holders(r: Resource) -> list[Claim]:
@@ -137,6 +153,7 @@ def grant(r: Resource, c: Claim, now: int, fence: int, secret: bytes) -> None:
     c.secret = secret
     c.token = token
     c.deadline = deadline = now + c.lease_ns
+    r.version += 1
     hold(r, c)
     if deadline < r.soonest or r.agenda is not None:
         note(r, c, deadline)
@@ -147,12 +164,14 @@ def remove(r: Resource, c: Claim, reason: Reason) -> None:
     state = c.state
     if state is HELD:
         _drop(r, c)
+        r.version += 1
     elif state is WAITING:
         leave_waiting(r, c)
     else:
         assert state is CONVERTING
         leave_converting(r, c)
         _drop(r, c)
+        r.version += 1
     c.state = GONE
     c.reason = reason
     if c.book is not None:
@@ -206,6 +225,7 @@ def _drop(r: Resource, c: Claim) -> None:
 def change_mode(r: Resource, c: Claim, want: int) -> None:
     """Move a holder from one granted mode to another."""
     _drop(r, c)
+    r.version += 1
     c.mode = want
     c.want = want
     c.nudged = 0

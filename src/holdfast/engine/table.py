@@ -10,14 +10,16 @@ from holdfast.engine import claim as moves
 from holdfast.engine import convert as conversions
 from holdfast.engine import value as block
 from holdfast.engine.deadline import expire
-from holdfast.engine.resource import Resource, everybody, is_idle, remove
+from holdfast.engine.resource import Resource, everybody, holder, is_idle, remove
 from holdfast.engine.serve import serve
 from holdfast.words import (
     CONVERTING,
+    ENDED,
     FOREVER,
     GRANTED,
     NOT_HELD,
     QUEUED,
+    RENEWED,
     WAITING,
     Answer,
     Cancel,
@@ -45,6 +47,7 @@ class Table:
         "_idle",
         "_n",
         "_wakes",
+        "changed",
         "idle_max_ns",
         "keys_max",
         "mint",
@@ -65,6 +68,8 @@ class Table:
         self._idle: list[tuple[int, int, Resource]] = []
         self._n = 0  # breaks ties in the heaps by age
         self.soonest = FOREVER  # no wake is earlier
+        # The resources that have changed since a store last wrote them down; None where nobody writes anything down.
+        self.changed: dict[bytes, Resource] | None = None
 
     # --- commands: each answers by value and tells others through `out` ---
 
@@ -84,11 +89,26 @@ class Table:
         if answer is GRANTED or answer is QUEUED:
             book[c.ticket] = c
             c.book = book
+            if self.changed is not None:
+                self.changed[r.key] = r
         else:
             self._list_idle(r)
+            if out and self.changed is not None:
+                self.changed[r.key] = r
         if r.soonest < r.wake:
             self._arm(r)
         return answer
+
+    def again(self, c: Claim, now: int, out: list[Effect]) -> tuple[Answer, Claim] | None:
+        """Find what a ticket was given when it was first shown; None if that is over, or has never been."""
+        same = self.find(c.session, c.ticket)
+        if same is None or same.key != c.key:
+            return None
+        r = self._fresh(same.key, now, out)
+        self._settle(r)
+        if same.book is None:
+            return None
+        return (QUEUED if same.state is WAITING else GRANTED), same
 
     def wait(self, how: Wait, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
         c = self.find(how.session, how.ticket)
@@ -108,8 +128,12 @@ class Table:
             return NOT_HELD
         if r.soonest <= now:
             expire(r, now, self.mint, out)
-        answer = moves.renew(r, how.token, how.lease_ns, now)
-        self._settle(r)
+        answer = moves.renew(r, how, now)
+        if self.changed is not None and (answer is RENEWED or out):
+            self.changed[r.key] = r
+        self._list_idle(r)
+        if r.soonest < r.wake:
+            self._arm(r)
         return answer
 
     def end(self, how: End, now: int, out: list[Effect]) -> Answer:
@@ -118,7 +142,9 @@ class Table:
             return NOT_HELD
         if r.soonest <= now:
             expire(r, now, self.mint, out)
-        answer = moves.end(r, how.token, how.reason, now, self.mint, out, how.value)
+        answer = moves.end(r, how, now, self.mint, out)
+        if self.changed is not None and (answer is ENDED or out):
+            self.changed[r.key] = r
         if r.sole is None and not r.listed:
             self._list_idle(r)
         if r.soonest < r.wake:
@@ -158,6 +184,9 @@ class Table:
         if how.keep_held:
             for c in book.values():
                 c.book = None  # held until their leases end, and nobody's any more
+                c.kept = True
+                if self.changed is not None:
+                    self.changed[c.key] = self.resources[c.key]
             book = {}
         for c in book.values():
             touched[c.key] = self.resources[c.key]
@@ -186,6 +215,11 @@ class Table:
         remove(r, c, Reason.LAPSED)
         block.on_end(r, mode, Reason.LAPSED, None)
         out.append(Ended(c, Reason.LAPSED, was))
+
+    def holder(self, key: bytes, token: bytes) -> Claim | None:
+        """Find the holder who shows this token."""
+        r = self.resources.get(key)
+        return holder(r, token) if r is not None else None
 
     def find(self, session: int, ticket: Ticket) -> Claim | None:
         book = self.sessions.get(session)
@@ -254,6 +288,8 @@ class Table:
         return r
 
     def _settle(self, r: Resource) -> None:
+        if self.changed is not None:
+            self.changed[r.key] = r
         self._list_idle(r)
         if r.soonest < r.wake:
             self._arm(r)

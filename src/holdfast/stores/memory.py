@@ -3,11 +3,12 @@
 What a command means is the engine's business; here it is only handed over. Nothing survives a restart but the fences.
 """
 
-from holdfast.engine.resource import holders
 from holdfast.engine.table import Table
+from holdfast.engine.view import views_of
 from holdfast.ports import Alarm, Sink, Store
 from holdfast.words import (
     FOREVER,
+    RENEWED,
     Cancel,
     Claim,
     Command,
@@ -15,11 +16,9 @@ from holdfast.words import (
     Effect,
     End,
     Hangup,
-    Holder,
     Look,
     Mint,
     Renew,
-    View,
     Wait,
 )
 
@@ -62,6 +61,8 @@ class MemoryStore(Store):
 
     def _enqueue(self, claim: Claim, now: int) -> None:
         out = self._out
+        if isinstance(claim.ticket, bytes) and self._enqueue_again(claim, now):
+            return
         answer = self.table.enqueue(claim, now, out)
         if not out:
             self.sink.answer(claim, answer, claim)
@@ -69,6 +70,15 @@ class MemoryStore(Store):
         self._out = []
         self.sink.answer(claim, answer, claim)
         self.sink.news(out)
+
+    def _enqueue_again(self, claim: Claim, now: int) -> bool:
+        """Answer a ticket that has been seen before with the claim that it was given then."""
+        out: list[Effect] = []
+        known = self.table.again(claim, now, out)
+        if known is not None:
+            self.sink.answer(claim, *known)
+        self.sink.news(out)
+        return known is not None
 
     def _end(self, end: End, now: int) -> None:
         out = self._out
@@ -83,7 +93,7 @@ class MemoryStore(Store):
     def _renew(self, renew: Renew, now: int) -> None:
         out: list[Effect] = []
         answer = self.table.renew(renew, now, out)
-        self.sink.answer(renew, answer, None)
+        self.sink.answer(renew, answer, self.table.holder(renew.key, renew.token) if answer is RENEWED else None)
         self.sink.news(out)
 
     def _wait(self, wait: Wait, now: int) -> None:
@@ -110,12 +120,7 @@ class MemoryStore(Store):
         self.sink.news(out)
 
     def _look(self, look: Look) -> None:
-        views = [
-            View(r.key, r.limit, [Holder(c) for c in holders(r)], len(r.waiting or ()), r.touched)
-            for r in self.table.resources.values()
-            if r.key.startswith(look.prefix)
-        ]
-        self.sink.seen(look, views)
+        self.sink.seen(look, views_of(self.table, look))
 
     def tick(self, now: int) -> None:
         out: list[Effect] = []

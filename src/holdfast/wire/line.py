@@ -324,6 +324,8 @@ REPLIES: Final[dict[Answer, bytes]] = {
     Answer.NO_FENCE: ERROR,
     Answer.DRAINING: b"error_draining\n",
     Answer.CLOSED: ERROR,
+    Answer.STORE_BUSY: ERROR,
+    Answer.STORE_FAILED: ERROR,
 }
 
 
