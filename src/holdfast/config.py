@@ -51,8 +51,8 @@ def setting(default: T, kind: Kind, group: str, about: str, **limits: Any) -> T:
 
 
 # The headings under which help and documentation list the settings.
-STORE, LINE, CONNECTIONS = "Store", "Line door", "Connections"
-KEYS, TLS, AUTH, LOGS = "Keys and leases", "TLS", "Authentication", "Logs"
+STORE, LINE, HTTP, CONNECTIONS = "Store", "Line door", "HTTP door", "Connections"
+SESSIONS, KEYS, TLS, AUTH, LOGS = "HTTP sessions", "Keys and leases", "TLS", "Authentication", "Logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +60,15 @@ class Config:
     """The settings of one server; durations are nanoseconds here and whole seconds outside."""
 
     store: str = setting(
-        "memory:",
+        "sqlite:holdfast.db",
         Kind.STORE,
         STORE,
-        "Where locks live; memory:?fence=FILE keeps fences rising over restarts.",
+        "Where locks live: sqlite:FILE, or memory:, or memory:?fence=FILE, which keeps only fences rising over restarts.",
     )
+    store_busy_timeout_ns: int = setting(
+        5 * SECOND, Kind.SECONDS, STORE, "How long a command waits for another process that keeps the store to itself."
+    )
+    store_batch_max: int = setting(1_000, Kind.COUNT, STORE, "Most commands that one commit makes durable.", least=1)
     line: str = setting(
         "127.0.0.1:6388",
         Kind.ADDRESS,
@@ -82,6 +86,43 @@ class Config:
     )
     line_pending_bytes_max: int = setting(
         65_536, Kind.BYTES, LINE, "Most bytes kept for a connection behind its blocked command.", least=4_096
+    )
+    http: str = setting(
+        "127.0.0.1:8080",
+        Kind.ADDRESS,
+        HTTP,
+        "Where the HTTP door listens: *:PORT is every interface, or off.",
+    )
+    http_read_timeout_ns: int = setting(
+        5 * SECOND, Kind.SECONDS, HTTP, "How long a request may take to arrive, head and body each.", least=1
+    )
+    http_idle_timeout_ns: int = setting(
+        120 * SECOND, Kind.SECONDS, HTTP, "How long a connection may stay open between requests.", least=1
+    )
+    http_body_bytes_max: int = setting(65_536, Kind.BYTES, HTTP, "Most bytes of a request's body.", least=1_024)
+    http_name_bytes_max: int = setting(255, Kind.BYTES, HTTP, "Most bytes of a lock's name.", least=1, most=1_000)
+    http_wait_max_ns: int = setting(60 * SECOND, Kind.SECONDS, HTTP, "The longest wait_ms that an acquire may ask for.")
+    http_lease_ids_shown: bool = setting(
+        False, Kind.BOOLEAN, HTTP, "Show lease ids to everybody who looks at a lock, as the original does."
+    )
+    http_tokens_file: str | None = setting(
+        None, Kind.FILE, HTTP, "File (JSON) of bearer tokens and their rights for each prefix of keys."
+    )
+    http_rate_per_address: int = setting(
+        0, Kind.COUNT, HTTP, "Most requests a second from one address; 0 is no limit.", most=1_000_000
+    )
+    http_rate_burst: int = setting(
+        0, Kind.COUNT, HTTP, "Requests that an address may send at once; 0 is the rate.", most=1_000_000
+    )
+    http_cors_origins: str | None = setting(
+        None, Kind.TEXT, HTTP, "Origins whose pages may call, separated by commas; * is all."
+    )
+    http_session_idle_ns: int = setting(
+        20 * SECOND, Kind.SECONDS, SESSIONS, "A session ends when it is silent for twice this long; 0 is never."
+    )
+    http_sessions_max: int = setting(10_000, Kind.COUNT, SESSIONS, "Most sessions; 0 is no limit.")
+    http_sessions_per_address_max: int = setting(
+        0, Kind.COUNT, SESSIONS, "Most sessions from one address; 0 is no limit."
     )
     connections_max: int = setting(10_000, Kind.COUNT, CONNECTIONS, "Most connections; 0 is no limit.")
     connections_per_address_max: int = setting(
@@ -120,6 +161,13 @@ class Config:
     )
     log_format: str = setting(
         "auto", Kind.CHOICE, LOGS, "auto: text on a terminal, else JSON.", choices=("auto", "text", "json")
+    )
+    log_operations: str = setting(
+        "failures",
+        Kind.CHOICE,
+        LOGS,
+        "Which operations of the HTTP door to log: sampled adds a few successes a second.",
+        choices=("off", "failures", "sampled", "all"),
     )
 
 

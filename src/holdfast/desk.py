@@ -15,6 +15,7 @@ from holdfast.words import (
     Claim,
     Convert,
     Effect,
+    End,
     Ended,
     Granted,
     Hangup,
@@ -122,6 +123,11 @@ class Desk(Sink):
         """The caller does not want the answer to this request any more. Should it be a grant, that is to be ended."""
         if session.awaited.get(claim.ticket) in (None, claim):  # else a later request waits for the same claim
             self.store.submit(Cancel(session.id, claim.ticket, quiet=True), now)
+
+    def give_back(self, session: Session, end: End, now: int) -> None:
+        """End what somebody was granted who had gone; this is done even while the service drains."""
+        end.session = session.id
+        self.store.submit(end, now)
 
     def _is_enqueued(self, session: Session, key: bytes) -> bool:
         phase = session.phases.get(key) if session.phases is not None else None

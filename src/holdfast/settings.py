@@ -178,11 +178,13 @@ class StoreChoice:
     """A store URL, taken apart."""
 
     scheme: str
+    path: str | None = None
     fence_file: str | None = None
 
 
-# Each store with the options that its URL may carry.
-STORES: dict[str, tuple[str, ...]] = {"memory": ("fence",)}
+# Each store with the options that its URL may carry, and those that are followed by a path.
+STORES: dict[str, tuple[str, ...]] = {"sqlite": (), "memory": ("fence",)}
+STORES_IN_FILES = ("sqlite",)
 
 
 def parse_store(url: str) -> StoreChoice:
@@ -191,17 +193,20 @@ def parse_store(url: str) -> StoreChoice:
     known = ", ".join(f"{name}:" for name in STORES)
     if not colon or scheme not in STORES:
         raise ConfigError(f"store {url!r} is unknown; there is: {known}")
-    path, _, query = rest.partition("?")
-    if path:
-        raise ConfigError(f"store {url!r}: {scheme}: takes no path, but has {path!r}")
+    text, _, query = rest.partition("?")
+    path = unquote(text, errors="surrogateescape") or None
+    if path is not None and scheme not in STORES_IN_FILES:
+        raise ConfigError(f"store {url!r}: {scheme}: takes no path, but has {text!r}")
+    if scheme in STORES_IN_FILES and (path is None or "\0" in path):
+        raise ConfigError(f"store {url!r}: {scheme}: needs the path of a file, without a NUL")
     options: dict[str, str] = {}
     for pair in query.split("&") if query else ():
         name, _, value = pair.partition("=")
         if name not in STORES[scheme]:
-            raise ConfigError(f"store {url!r}: unknown option {name!r}; there is: {', '.join(STORES[scheme])}")
+            raise ConfigError(f"store {url!r}: unknown option {name!r}; there is: {', '.join(STORES[scheme]) or 'none'}")
         if name in options:
             raise ConfigError(f"store {url!r}: option {name!r} is given twice")
         options[name] = unquote(value, errors="surrogateescape")
         if not options[name] or "\0" in options[name]:
             raise ConfigError(f"store {url!r}: option {name!r} needs a value without a NUL")
-    return StoreChoice(scheme=scheme, fence_file=options.get("fence"))
+    return StoreChoice(scheme=scheme, path=path, fence_file=options.get("fence"))

@@ -1,0 +1,102 @@
+"""A caller at the desk who can be awaited: one session, many requests at once, each with a future for its answer.
+
+It serves doors that are written with `async`; which protocol asks, and what the answers mean, is their business.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.desk import Desk
+from holdfast.ports import Clock, Face
+from holdfast.words import GRANTED, Answer, Claim, Effect, End, Look, Request, View
+
+Outcome = tuple[Answer, Claim | None]
+
+
+class Asker(Face):
+    """One session. `resident`: the one that is never over, for callers who are bound to nothing."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        clock: Clock,
+        *,
+        resident: bool = False,
+        told: Callable[[Effect], None] | None = None,
+    ) -> None:
+        self._desk = desk
+        self._clock = clock
+        self._told = told
+        self._awaited: dict[int, asyncio.Future[Outcome]] = {}  # by the identity of the request
+        self._looks: list[asyncio.Future[list[View]]] = []  # answered in their order
+        self.session = desk.reside(self) if resident else desk.open(self)
+
+    async def ask(self, request: Request) -> Outcome:
+        """Hand a request in and wait for its answer.
+
+        Whoever stops waiting, because the caller is gone, withdraws a claim by that: if it is granted all the same,
+        it is given back, unless its caller has named it with a ticket and may come back for it.
+        """
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._awaited[id(request)] = future
+        named = isinstance(request, Claim) and bool(request.ticket)
+        self._desk.submit(self.session, request, self._clock())
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if isinstance(request, Claim):
+                self._abandon(request, future, named)
+            raise
+
+    def _abandon(self, claim: Claim, future: asyncio.Future[Outcome], named: bool) -> None:
+        """Nobody waits for this claim any more, answered or not."""
+        if not future.cancelled() and future.done():
+            answer, granted = future.result()
+        else:
+            # The answer is still to come: keep a place for it, which outlives the caller.
+            late: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            self._awaited[id(claim)] = late
+            late.add_done_callback(lambda done: self._give_back(*done.result(), named))
+            self._desk.withdraw(self.session, claim, self._clock())
+            return
+        self._give_back(answer, granted, named)
+
+    def _give_back(self, answer: Answer, claim: Claim | None, named: bool) -> None:
+        if answer is GRANTED and claim is not None and not named:
+            self._desk.give_back(self.session, End(claim.key, claim.token), self._clock())
+
+    async def look(self, look: Look) -> list[View]:
+        """See what is known of some keys."""
+        future: asyncio.Future[list[View]] = asyncio.get_running_loop().create_future()
+        self._looks.append(future)
+        self._desk.submit(self.session, look, self._clock())
+        return await future
+
+    def close(self) -> None:
+        """The session is over; whoever still waits is told that it is closed."""
+        self._desk.close(self.session, self._clock())
+        for future in list(self._awaited.values()):
+            if not future.done():
+                future.set_result((Answer.CLOSED, None))
+        self._awaited.clear()
+
+    # --- from the desk ---
+
+    def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
+        if isinstance(request, Look):  # the desk drains, or the store cannot be read
+            future = self._looks.pop(0)
+            if not future.done():
+                future.set_result([])
+            return
+        waiting = self._awaited.pop(id(request), None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result((answer, claim))
+
+    def seen(self, views: list[View]) -> None:
+        future = self._looks.pop(0)
+        if not future.done():
+            future.set_result(views)
+
+    def news(self, effect: Effect) -> None:
+        if self._told is not None:
+            self._told(effect)
