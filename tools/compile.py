@@ -25,7 +25,9 @@ HOT = (
     "secret.py",
     "wire/line.py",
     "stores/fence.py",
+    "stores/apply.py",
     "stores/memory.py",
+    "stores/records.py",
     "doors/line.py",
 )
 COLD = ("engine/invariants.py", "engine/document.py")

@@ -63,7 +63,7 @@ class Config:
         "sqlite:holdfast.db",
         Kind.STORE,
         STORE,
-        "Where locks live: sqlite:FILE, or memory:, or memory:?fence=FILE, which keeps only fences rising over restarts.",
+        "Where locks live: sqlite:FILE, or memory:, or memory:?fence=FILE to keep fences rising over restarts.",
     )
     store_busy_timeout_ns: int = setting(
         5 * SECOND, Kind.SECONDS, STORE, "How long a command waits for another process that keeps the store to itself."

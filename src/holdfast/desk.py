@@ -10,6 +10,7 @@ from holdfast.ports import Face, Sink, Store
 from holdfast.words import (
     GRANTED,
     QUEUED,
+    RESIDENT,
     Answer,
     Cancel,
     Claim,
@@ -31,9 +32,6 @@ from holdfast.words import (
 )
 
 CONVERTING: Final = Answer.CONVERTING
-
-# The number of the session that is never over. It is the same in every run, so that what it holds survives a restart.
-RESIDENT: Final = 0
 
 
 class Phase:
@@ -91,6 +89,16 @@ class Desk(Sink):
         if self.sessions.pop(session.id, None) is not None:
             self.store.submit(Hangup(session.id, keep_held=not self.release_on_disconnect), now)
 
+    def dismiss(self, session: Session, now: int) -> None:
+        """The caller has said that it is done: what it holds goes too, however those fare who are merely cut off."""
+        if self.sessions.pop(session.id, None) is not None:
+            self.store.submit(Hangup(session.id), now)
+
+    @property
+    def connections(self) -> int:
+        """Count the callers who come and go."""
+        return len(self.sessions) - (RESIDENT in self.sessions)
+
     def drain(self, now: int) -> None:
         """Take no more requests, and tell those who are blocked that they wait in vain.
 
@@ -119,10 +127,17 @@ class Desk(Sink):
             return
         self.store.submit(request, now)
 
-    def withdraw(self, session: Session, claim: Claim, now: int) -> None:
+    def withdraw(self, session: Session, request: Claim | WaitFor, now: int) -> None:
         """The caller does not want the answer to this request any more. Should it be a grant, that is to be ended."""
-        if session.awaited.get(claim.ticket) in (None, claim):  # else a later request waits for the same claim
-            self.store.submit(Cancel(session.id, claim.ticket, quiet=True), now)
+        if isinstance(request, WaitFor):
+            phase = session.phases.get(request.key) if session.phases is not None else None
+            if phase is None:
+                return  # it has been answered that nothing is enqueued
+            ticket = phase.ticket
+        else:
+            ticket = request.ticket
+        if session.awaited.get(ticket) in (None, request):  # else a later request waits for the same claim
+            self.store.submit(Cancel(session.id, ticket, quiet=True), now)
 
     def give_back(self, session: Session, end: End, now: int) -> None:
         """End what somebody was granted who had gone; this is done even while the service drains."""
@@ -157,6 +172,7 @@ class Desk(Sink):
         elif answer is CONVERTING:
             assert isinstance(command, Convert)
             session.awaited[command.ticket] = command
+            session.face.waits(command)
         elif isinstance(command, Cancel):
             self._answer_cancel(session, command, answer, claim)
         else:
@@ -168,6 +184,7 @@ class Desk(Sink):
             session.awaited[command.ticket] = command
             if earlier is not None:
                 session.face.answer(earlier, Answer.CANCELLED, claim)  # its caller has come back and asked again
+            session.face.waits(command)
             return
         if answer is GRANTED or answer is QUEUED:
             if session.phases is None:
@@ -177,8 +194,13 @@ class Desk(Sink):
 
     def _answer_wait(self, session: Session, command: Wait, answer: Answer, claim: Claim | None) -> None:
         assert command.request is not None
+        if answer in (Answer.STORE_BUSY, Answer.STORE_FAILED):
+            session.face.answer(command.request, answer, None)  # the first phase is still there, to be asked for again
+            return
         session.awaited[command.ticket] = command.request
-        if answer is not QUEUED:
+        if answer is QUEUED:
+            session.face.waits(command.request)
+        else:
             self._resolve(session, command.ticket, answer, claim)
 
     def _answer_cancel(self, session: Session, command: Cancel, answer: Answer, claim: Claim | None) -> None:

@@ -93,6 +93,18 @@ class FenceUnavailable(Unavailable):
     code = "fence_unavailable"
 
 
+class StoreBusy(Unavailable):
+    """Another process keeps the store to itself; certainly not applied."""
+
+    code = "store_busy"
+
+
+class StoreFailed(Unavailable):
+    """The store cannot keep what it was given; the sentence says why."""
+
+    code = "store_failed"
+
+
 class Unknown(HoldfastError):
     """May have been applied: retry with the same ticket."""
 
@@ -117,6 +129,12 @@ class FenceFileError(ConfigError):
     """A fence file that must not be used; starting anyway could repeat a fence."""
 
     code = "fence_file"
+
+
+class StoreFileError(ConfigError):
+    """A store that cannot be opened, or is not ours to open."""
+
+    code = "store_file"
 
 
 class DocumentError(HoldfastError):
@@ -152,9 +170,12 @@ SPELLINGS: dict[str, Spelling] = {
     "bad_peer": Spelling(line="error", http=502, grpc="INTERNAL", exit_code=76),
     "unavailable": Spelling(line="error", http=503, grpc="UNAVAILABLE", exit_code=69),
     "fence_unavailable": Spelling(line="error", http=503, grpc="UNAVAILABLE", exit_code=69),
+    "store_busy": Spelling(line="error", http=503, grpc="UNAVAILABLE", exit_code=75),
+    "store_failed": Spelling(line="error", http=503, grpc="UNAVAILABLE", exit_code=74),
     "unknown": Spelling(line="error", http=503, grpc="UNKNOWN", exit_code=75),
     "closed": Spelling(line="error_draining", http=503, grpc="UNAVAILABLE", exit_code=69),
     "config": Spelling(line="error", http=500, grpc="FAILED_PRECONDITION", exit_code=1),
     "fence_file": Spelling(line="error", http=500, grpc="FAILED_PRECONDITION", exit_code=1),
+    "store_file": Spelling(line="error", http=500, grpc="FAILED_PRECONDITION", exit_code=1),
     "document": Spelling(line="error", http=500, grpc="DATA_LOSS", exit_code=65),
 }

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
-from holdfast.words import Answer, Claim, Command, Effect, Look, Request, View, Wait
+from holdfast.words import Answer, Census, Claim, Command, Effect, Look, Request, View, Wait
 
 # Tells the time in nanoseconds; never steps back.
 Clock = Callable[[], int]
@@ -62,6 +62,14 @@ class Store(ABC):
         """Say when `tick` has to come next; FOREVER when nothing is timed."""
 
     @abstractmethod
+    def probe(self, done: Callable[[str | None], None]) -> None:
+        """Try out whether something could be granted and kept; tell why not, or None."""
+
+    @abstractmethod
+    def count(self, done: Callable[[Census], None]) -> None:
+        """Count who holds and who waits."""
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of files and connections; what is durable stays."""
 
@@ -73,6 +81,9 @@ class Face(ABC):
     @abstractmethod
     def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
         """Take the one answer to a request; `claim` is set where the answer is about one."""
+
+    def waits(self, request: Request) -> None:
+        """Hear that a request has to wait for others; its answer comes later."""
 
     @abstractmethod
     def seen(self, views: list[View]) -> None:

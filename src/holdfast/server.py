@@ -13,16 +13,14 @@ from collections.abc import Callable
 from types import ModuleType
 
 from holdfast import __version__, words
-from holdfast.config import Config, cautions, parse_store, split_address
+from holdfast.config import Config, cautions, split_address
 from holdfast.desk import Desk
 from holdfast.doors.line import LineConnection, LineDoor, LineSettings
 from holdfast.doors.listener import Gate, Left, Listener, bind
 from holdfast.errors import ConfigError
 from holdfast.observe.logs import configure, get_logger
 from holdfast.ports import Clock
-from holdfast.stores.fence import Fences, Mint
-from holdfast.stores.journal import Journal
-from holdfast.stores.memory import MemoryStore
+from holdfast.stores.opening import open_store
 from holdfast.system import SystemClock, SystemDice
 from holdfast.words import FOREVER, SECOND
 
@@ -65,30 +63,17 @@ class Server:
 
     def __init__(self, config: Config, clock: Clock) -> None:
         self._config = config
-        self._clock = clock
-        self._journal: Journal | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = FOREVER
         self._exit_code = EXIT_OK
-        self._store = MemoryStore(
-            self._make_mint(),
-            self._alarm,
-            keys_max=config.keys_max,
-            waiters_max=config.waiters_max,
-            idle_max_ns=config.gc_idle_max_ns,
-        )
-        self._desk = Desk(self._store, release_on_disconnect=config.release_on_disconnect)
-        self._store.sink = self._desk
+        self._opened = open_store(config, clock, self._alarm, SystemDice())
+        self._clock = clock = self._opened.clock
+        self._store = self._opened.store
+        # No ticket of a former run, which the store may still know, is above the time.
+        self._desk = Desk(self._store, release_on_disconnect=config.release_on_disconnect, tickets=clock())
+        self._opened.join(self._desk)
         self._line = LineDoor(self._desk, clock, self._alarm, line_settings(config))
         self._gate = Gate(config.connections_max, config.connections_per_address_max)
-
-    def _make_mint(self) -> words.Mint:
-        path = parse_store(self._config.store).fence_file
-        if path is None:
-            return Mint(Fences(self._clock()), SystemDice()).__call__
-        self._journal = Journal.open(path, self._clock())
-        fences = Fences(self._journal.floor, self._journal.ceiling, self._journal.extend)
-        return Mint(fences, SystemDice()).__call__
 
     # --- life ---
 
@@ -98,7 +83,9 @@ class Server:
         self._stopping = asyncio.Event()
         self._somebody_left = asyncio.Event()
         loop.set_exception_handler(self._on_bug)
+        self._opened.start(loop)
         try:
+            self._alarm(self._store.next_deadline())
             # Before the first listener: whoever could reach us may also want to stop us.
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
@@ -126,9 +113,7 @@ class Server:
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-            self._store.close()
-            if self._journal is not None:
-                self._journal.close()
+            self._opened.close()
         log.info("stopped", exit_code=self._exit_code)
         return self._exit_code
 

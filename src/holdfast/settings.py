@@ -203,7 +203,9 @@ def parse_store(url: str) -> StoreChoice:
     for pair in query.split("&") if query else ():
         name, _, value = pair.partition("=")
         if name not in STORES[scheme]:
-            raise ConfigError(f"store {url!r}: unknown option {name!r}; there is: {', '.join(STORES[scheme]) or 'none'}")
+            raise ConfigError(
+                f"store {url!r}: unknown option {name!r}; there is: {', '.join(STORES[scheme]) or 'none'}"
+            )
         if name in options:
             raise ConfigError(f"store {url!r}: option {name!r} is given twice")
         options[name] = unquote(value, errors="surrogateescape")

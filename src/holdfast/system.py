@@ -7,6 +7,8 @@ import os
 import time
 from typing import Final
 
+from holdfast.ports import Clock
+
 _monotonic_ns: Final = time.monotonic_ns
 
 
@@ -20,6 +22,14 @@ class SystemClock:
 
     def now(self) -> int:
         return _monotonic_ns() + self._offset
+
+
+def not_before(clock: Clock, floor: int) -> Clock:
+    """Give a clock that shows `floor` now where the one given shows less, and goes on with it from there."""
+    ahead = floor - clock()
+    if ahead <= 0:
+        return clock
+    return lambda: clock() + ahead
 
 
 class SystemDice:

@@ -123,6 +123,9 @@ BESIDE: Final[tuple[int, ...]] = (EX, PW, CW, PR, CR, NL)
 # A ticket is the caller's own name for a claim: our doors count, native clients send bytes of their own.
 Ticket = int | bytes
 
+# The number of the session that is never over. It is the same in every run, so that what it holds survives a restart.
+RESIDENT: Final = 0
+
 # What a store hands to the engine so that it can mark a grant: the key's last fence goes in, a higher one and a
 # fresh secret come out. It raises FenceUnavailable when no safe fence can be had.
 Mint = Callable[[int], tuple[int, bytes]]
@@ -383,6 +386,20 @@ class View:
         self.holders = holders
         self.waiters = waiters
         self.touched = touched
+
+
+@final
+class Census:
+    """How many there are: keys, and holders and waiters on plain locks and on those with seats."""
+
+    __slots__ = ("held", "keys", "seats_held", "seats_waiting", "waiting")
+
+    def __init__(self, keys: int, held: int, waiting: int, seats_held: int, seats_waiting: int) -> None:
+        self.keys = keys
+        self.held = held
+        self.waiting = waiting
+        self.seats_held = seats_held
+        self.seats_waiting = seats_waiting
 
 
 Command = Claim | Wait | Renew | Convert | End | Cancel | Hangup | Look

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from holdfast.desk import Desk
 from holdfast.ports import Clock, Face
-from holdfast.words import GRANTED, Answer, Claim, Effect, End, Look, Request, View
+from holdfast.words import GRANTED, QUEUED, Answer, Claim, Effect, End, Look, Request, View, WaitFor
 
 Outcome = tuple[Answer, Claim | None]
 
@@ -44,26 +44,28 @@ class Asker(Face):
         try:
             return await future
         except asyncio.CancelledError:
-            if isinstance(request, Claim):
+            if isinstance(request, (Claim, WaitFor)):
                 self._abandon(request, future, named)
             raise
 
-    def _abandon(self, claim: Claim, future: asyncio.Future[Outcome], named: bool) -> None:
-        """Nobody waits for this claim any more, answered or not."""
+    def _abandon(self, request: Claim | WaitFor, future: asyncio.Future[Outcome], named: bool) -> None:
+        """Nobody waits for this answer any more, whether it is there or not."""
         if not future.cancelled() and future.done():
             answer, granted = future.result()
         else:
             # The answer is still to come: keep a place for it, which outlives the caller.
             late: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-            self._awaited[id(claim)] = late
-            late.add_done_callback(lambda done: self._give_back(*done.result(), named))
-            self._desk.withdraw(self.session, claim, self._clock())
+            self._awaited[id(request)] = late
+            late.add_done_callback(lambda done: self._give_back(request, *done.result(), named))
+            self._desk.withdraw(self.session, request, self._clock())
             return
-        self._give_back(answer, granted, named)
+        self._give_back(request, answer, granted, named)
 
-    def _give_back(self, answer: Answer, claim: Claim | None, named: bool) -> None:
+    def _give_back(self, request: Claim | WaitFor, answer: Answer, claim: Claim | None, named: bool) -> None:
         if answer is GRANTED and claim is not None and not named:
             self._desk.give_back(self.session, End(claim.key, claim.token), self._clock())
+        elif answer is QUEUED:
+            self._desk.withdraw(self.session, request, self._clock())
 
     async def look(self, look: Look) -> list[View]:
         """See what is known of some keys."""
@@ -73,8 +75,16 @@ class Asker(Face):
         return await future
 
     def close(self) -> None:
-        """The session is over; whoever still waits is told that it is closed."""
+        """The session is cut off; whoever still waits is told that it is closed."""
         self._desk.close(self.session, self._clock())
+        self._tell_all_closed()
+
+    def dismiss(self) -> None:
+        """The session is over because its caller says so, and all that it holds is given back."""
+        self._desk.dismiss(self.session, self._clock())
+        self._tell_all_closed()
+
+    def _tell_all_closed(self) -> None:
         for future in list(self._awaited.values()):
             if not future.done():
                 future.set_result((Answer.CLOSED, None))

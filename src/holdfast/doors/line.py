@@ -106,6 +106,7 @@ class LineConnection(Face):
         self._pumping = False  # frames are being served right now: answers go out together at the end
         self._paused = False  # the peer does not read
         self._closing = False  # nothing that still arrives matters
+        self._ended = False  # the peer sends no more, and wants to read what it has coming
         self._draining_line = False  # the rest of an oversize line is being thrown away
         self._authenticated = door.settings.auth_token is None
         self._idle_timeout = door.settings.idle_timeout
@@ -142,9 +143,21 @@ class LineConnection(Face):
         else:
             self._pump(self._clock())
 
-    def eof_received(self) -> None:
-        """A caller that stops talking while blocked is gone, whatever it may still want to read."""
-        if self._busy:
+    def eof_received(self) -> bool:
+        """A caller that stops talking while blocked is gone, whatever it may still want to read.
+
+        One that only waits for the store to answer gets its answer; until then the connection is kept.
+        """
+        if not self._busy or self._closing:
+            return False
+        if self._session.awaited:
+            self.abort()
+            return False
+        self._ended = True
+        return True
+
+    def waits(self, request: Request) -> None:
+        if self._ended:
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -312,17 +325,20 @@ class LineConnection(Face):
         if answer is DRAINING:
             self._say_goodbye()
         elif not self._pumping:
-            self._carry_on()
-            if self._out:
-                self._flush()
+            self._go_on()
 
     def seen(self, views: list[View]) -> None:
         self._busy = False
-        self._out.append(wire.stats_line(views, len(self._desk.sessions), self._clock()))
+        self._out.append(wire.stats_line(views, self._desk.connections, self._clock()))
         if not self._pumping:
-            self._carry_on()
-            if self._out:
-                self._flush()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._carry_on()
+        if self._out:
+            self._flush()
+        if self._ended and not self._busy and not self._closing:
+            self._transport.close()
 
     def news(self, effect: Effect) -> None:
         """This protocol has no way to tell; whoever wants to know asks."""

@@ -10,7 +10,7 @@ from holdfast.engine import claim as moves
 from holdfast.engine import convert as conversions
 from holdfast.engine import value as block
 from holdfast.engine.deadline import expire
-from holdfast.engine.resource import Resource, everybody, holder, is_idle, remove
+from holdfast.engine.resource import Resource, everybody, holder, is_idle, join_waiting, note, remove
 from holdfast.engine.serve import serve
 from holdfast.words import (
     CONVERTING,
@@ -252,14 +252,59 @@ class Table:
                 break
             _, n, r = heappop(idle)
             due = r.touched + self.idle_max_ns
+            if self.resources.get(r.key) is not r:
+                continue  # another one has taken its place
             if not is_idle(r):
                 r.listed = False
             elif due >= now:
                 heappush(idle, (due, n, r))
             else:
                 del self.resources[r.key]
+                if self.changed is not None:
+                    self.changed[r.key] = r
                 dropped += 1
         return dropped
+
+    # --- resources that come and go with what a store knows ---
+
+    def adopt(self, r: Resource) -> None:
+        """Take in a resource that was read from somewhere, in the place of the one that stands here, if any.
+
+        Its claims find themselves in the books of their sessions again, except those that outlived theirs.
+        """
+        self.drop(r.key)
+        self.resources[r.key] = r
+        for c in everybody(r):
+            if not c.kept:
+                c.book = self.sessions.setdefault(c.session, {})
+                assert c.ticket not in c.book
+                c.book[c.ticket] = c
+        self._list_idle(r)
+        if r.soonest < r.wake:
+            self._arm(r)
+
+    def drop(self, key: bytes) -> None:
+        """Forget what is known of a key, its claims included; nobody is told."""
+        r = self.resources.pop(key, None)
+        if r is None:
+            return
+        r.wake = FOREVER
+        for c in everybody(r):
+            if c.book is not None:
+                del c.book[c.ticket]
+                c.book = None
+
+    def rejoin(self, r: Resource, c: Claim) -> None:
+        """Let somebody who waited for a key before it was taken in wait for it still."""
+        join_waiting(r, c)
+        note(r, c, c.deadline)
+        c.book = self.sessions.setdefault(c.session, {})
+        c.book[c.ticket] = c
+
+    def serve(self, r: Resource, now: int, out: list[Effect]) -> None:
+        """Grant what can be granted on a key that has been taken in."""
+        serve(r, now, self.mint, out)
+        self._settle(r)
 
     def exchange(self, r: Resource) -> None:
         """Put a resource in the place of the live one that it was copied from; sessions find its claims instead."""

@@ -8,7 +8,7 @@ from heapq import nsmallest
 
 from holdfast.engine.resource import Resource, holders, holders_count
 from holdfast.engine.table import Table
-from holdfast.words import Holder, Look, View
+from holdfast.words import UNLIMITED, Census, Holder, Look, View
 
 
 def view_of(r: Resource) -> View:
@@ -27,6 +27,19 @@ def views_of(table: Table, look: Look) -> list[View]:
     if look.count:
         found = nsmallest(look.count, found, key=_key_of)
     return [view_of(r) for r in found]
+
+
+def census_of(table: Table) -> Census:
+    """Count who holds and who waits."""
+    held = waiting = seats_held = seats_waiting = 0
+    for r in table.resources.values():
+        if r.limit == UNLIMITED:
+            held += holders_count(r)
+            waiting += len(r.waiting or ())
+        else:
+            seats_held += holders_count(r)
+            seats_waiting += len(r.waiting or ())
+    return Census(len(table.resources), held, waiting, seats_held, seats_waiting)
 
 
 def _key_of(r: Resource) -> bytes:

@@ -105,3 +105,26 @@ class Mint:
         raw[:: 1 + _SALT_BYTES] = _LOW_BYTES
         digits = b" " + hexlify(raw, b" ", -(1 + _SALT_BYTES))
         return _CUT.unpack(digits.replace(b" ", b"%014x" % block))
+
+
+class DenseMint:
+    """Make stamps whose fences are counted for each key on its own: one more than the last, without gaps.
+
+    It is for stores that keep the last fence of every key for ever.
+    """
+
+    __slots__ = ("_dice", "_ready")
+
+    def __init__(self, dice: Dice) -> None:
+        self._dice = dice
+        self._ready: list[bytes] = []
+
+    def __call__(self, last: int) -> tuple[int, bytes]:
+        """Return fence and secret for a key whose last fence was `last`, or raise FenceUnavailable."""
+        fence = last + 1
+        if fence >= FENCE_MAX:
+            raise FenceUnavailable("the fences of this key are used up")
+        if not self._ready:
+            digits = hexlify(self._dice.roll(_BLOCK * _SALT_BYTES))
+            self._ready = [digits[at : at + 2 * _SALT_BYTES] for at in range(0, len(digits), 2 * _SALT_BYTES)]
+        return fence, b"%016x" % fence + self._ready.pop()

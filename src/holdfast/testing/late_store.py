@@ -3,9 +3,11 @@
 Stands for every store whose answers come after the disk or the network. No lock rule lives here.
 """
 
+from collections.abc import Callable
+
 from holdfast.ports import Store
 from holdfast.stores.memory import MemoryStore
-from holdfast.words import Command
+from holdfast.words import Census, Command
 
 
 class LateStore(Store):
@@ -32,6 +34,12 @@ class LateStore(Store):
 
     def next_deadline(self) -> int:
         return self.store.next_deadline()
+
+    def probe(self, done: Callable[[str | None], None]) -> None:
+        self.store.probe(done)
+
+    def count(self, done: Callable[[Census], None]) -> None:
+        self.store.count(done)
 
     def close(self) -> None:
         self.store.close()
