@@ -17,10 +17,18 @@ class ProgramFailed(Exception):
 
 def built(name: str) -> str:
     """Build a program when its source is newer than the binary; answer the binary's path."""
-    source, binary = SOURCES / f"{name}.c", BUILD / name
+    return _made(SOURCES / f"{name}.c", BUILD / name)
+
+
+def built_library(name: str) -> str:
+    """Build a library that can be loaded before all others; answer its path."""
+    return _made(SOURCES / f"{name}.c", BUILD / f"{name}.so", "-shared", "-fPIC")
+
+
+def _made(source: Path, binary: Path, *options: str) -> str:
     if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
         BUILD.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["cc", "-O2", "-o", str(binary), str(source)], check=True)
+        subprocess.run(["cc", "-O2", *options, "-o", str(binary), str(source)], check=True)
     return str(binary)
 
 
@@ -32,7 +40,8 @@ def figures_of(name: str, *arguments: object, seconds: float) -> dict[str, float
         raise ProgramFailed(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}")
     figures = read_figures(done.stdout)
     if figures["errors"]:
-        raise ProgramFailed(f"{' '.join(command)}: {figures['errors']:.0f} requests were refused")
+        trouble = f": {done.stderr.strip()}" if done.stderr.strip() else ""
+        raise ProgramFailed(f"{' '.join(command)}: {figures['errors']:.0f} requests were refused{trouble}")
     return figures
 
 

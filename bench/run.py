@@ -13,8 +13,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from bench.durable import connections, durable_line, http
 from bench.loads import closed_loop, handoff, pipelined
-from bench.programs import built
+from bench.programs import built, built_library
 from bench.standing import idle, memory
 
 SECONDS = 3.0
@@ -34,6 +35,9 @@ PARTS: dict[str, Part] = {
     "handoff": handoff,
     "memory": lambda _seconds, _rounds: memory(),
     "idle": lambda seconds, _rounds: idle(seconds),
+    "durable": durable_line,
+    "http": http,
+    "connections": lambda seconds, _rounds: connections(seconds),
 }
 if find_spec("bench.engine"):
     PARTS["engine"] = lambda _seconds, _rounds: engine()
@@ -62,8 +66,9 @@ def main() -> int:
     if options.seconds <= 0 or options.rounds < 1:
         parser.error("--seconds must be more than 0 and --rounds at least 1")
 
-    for program in ("floor", "lockload", "pipeload", "handoff"):
+    for program in ("floor", "lockload", "pipeload", "handoff", "httpload", "connections"):
         built(program)
+    built_library("synccount")
     print(f"{machine()}\n\nMedians of {options.rounds} alternating rounds of {options.seconds:g} s.", flush=True)
     for name, part in PARTS.items():
         if not options.only or name in options.only:

@@ -10,9 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from bench.programs import BUILD, built
 
@@ -20,6 +21,8 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 START_S_MAX = 15.0
 STOP_S_MAX = 5.0
+
+SERVE = [sys.executable, "-m", "holdfast", "serve", "--log-level", "warning"]
 
 Command = Callable[[int], list[str]]
 
@@ -58,8 +61,13 @@ def floor(port: int) -> list[str]:
 
 def holdfast(port: int) -> list[str]:
     """Say how to start Holdfast with the line door over memory."""
-    service = [sys.executable, "-m", "holdfast", "serve"]
-    return [*service, "--store", "memory:", "--line", f"127.0.0.1:{port}", "--log-level", "warning"]
+    return [*SERVE, "--store", "memory:", "--http", "off", "--line", f"127.0.0.1:{port}"]
+
+
+def holdfast_on_disk(port: int, *, http_port: int, file: Path) -> list[str]:
+    """Say how to start Holdfast with both doors over a file, where every answer waits for the disk."""
+    doors = ["--line", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{http_port}"]
+    return [*SERVE, "--store", f"sqlite:{quote(str(file))}", *doors]
 
 
 def redis(port: int) -> list[str]:
@@ -77,13 +85,16 @@ def redis_is_here() -> bool:
 
 
 @contextmanager
-def running(name: str, command: Command) -> Iterator[Server]:
-    """Start a server on a free port, wait until it takes connections, and end it afterwards."""
+def running(name: str, command: Command, extra: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Start a server on a free port, wait until it takes connections, and end it afterwards.
+
+    `extra` is added to its environment.
+    """
     port = free_port()
     BUILD.mkdir(parents=True, exist_ok=True)
     log = BUILD / f"{name}.{port}.log"
     # The settings of whoever measures must not reach the server.
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")}
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("HOLDFAST_")} | dict(extra or {})
     with log.open("wb") as output:
         process = subprocess.Popen(command(port), stdout=output, stderr=output, cwd=BUILD, env=environ)
     try:

@@ -23,8 +23,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
         def start_one(command: str, *arguments: str, loop: str = "uvloop") -> ServerProcess:
             anywhere = {"serve": ("--line", "127.0.0.1:0"), "dflockd": ("--port", "0")}[command]
-            log = logs / str(len(list(logs.iterdir())))
+            folder = logs / str(len(list(logs.iterdir())))
+            folder.mkdir()  # each works in a folder of its own, where its store lies
             # A later flag beats an earlier one.
-            return servers.enter_context(ServerProcess(command, *anywhere, *arguments, log=log, loop=loop))
+            return servers.enter_context(ServerProcess(command, *anywhere, *arguments, log=folder / "log", loop=loop))
 
         yield start_one

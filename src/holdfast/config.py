@@ -93,6 +93,16 @@ class Config:
         HTTP,
         "Where the HTTP door listens: *:PORT is every interface, or off.",
     )
+    http_api: str = setting(
+        "both",
+        Kind.CHOICE,
+        HTTP,
+        "Which interface: leases as LockServer's, sessions as dflockd's, or both, told apart by the session header.",
+        choices=("both", "leases", "sessions"),
+    )
+    http_connections_per_address_max: int = setting(
+        0, Kind.COUNT, HTTP, "Most HTTP connections from one address; 0 is no limit."
+    )
     http_read_timeout_ns: int = setting(
         5 * SECOND, Kind.SECONDS, HTTP, "How long a request may take to arrive, head and body each.", least=1
     )
@@ -124,9 +134,9 @@ class Config:
     http_sessions_per_address_max: int = setting(
         0, Kind.COUNT, SESSIONS, "Most sessions from one address; 0 is no limit."
     )
-    connections_max: int = setting(10_000, Kind.COUNT, CONNECTIONS, "Most connections; 0 is no limit.")
+    connections_max: int = setting(10_000, Kind.COUNT, CONNECTIONS, "Most connections of each door; 0 is no limit.")
     connections_per_address_max: int = setting(
-        0, Kind.COUNT, CONNECTIONS, "Most connections from one address; 0 is no limit."
+        0, Kind.COUNT, CONNECTIONS, "Most connections of the line door from one address; 0 is no limit."
     )
     release_on_disconnect: bool = setting(
         True,

@@ -4,6 +4,7 @@ Doors hand requests in and get exactly one answer each; stores do the work. No l
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.ports import Face, Sink, Store
@@ -64,6 +65,9 @@ class Desk(Sink):
         self.release_on_disconnect = release_on_disconnect
         self.sessions: dict[int, Session] = {}
         self.draining = False
+        self.grants = 0
+        self.expired = 0  # leases that ran out
+        self.handed_over: Callable[[int], None] | None = None  # told when each claim that had waited was granted
         self._sessions_so_far = 0
         self._tickets_so_far = tickets  # above all that a store still knows from a former run
         self._news: deque[Effect] = deque()
@@ -162,6 +166,8 @@ class Desk(Sink):
 
     def answer(self, command: Request | Wait, answer: Answer, claim: Claim | None) -> None:
         """Pass on the answer to a command, unless it is only that the caller has to wait."""
+        if answer is GRANTED:
+            self.grants += 1
         session = self.sessions.get(command.session)
         if session is None:
             return  # it hung up; the Hangup behind this command ends what it was given
@@ -232,8 +238,10 @@ class Desk(Sink):
         told in order and a long chain of callers does not become a deep stack.
         """
         for effect in effects:
-            if isinstance(effect, Ended) and effect.claim.tracked:
-                self._phase_ended(effect.claim, effect.reason)  # not later: its caller may enqueue again before
+            if isinstance(effect, Ended):
+                self._note_end(effect.claim, effect.reason)  # not later: its caller may enqueue again before
+            elif isinstance(effect, Granted):
+                self._note_grant(effect.claim)
         self._news.extend(effects)
         if self._telling:
             return
@@ -243,6 +251,16 @@ class Desk(Sink):
                 self._tell(self._news.popleft())
         finally:
             self._telling = False  # one caller whose door fails must not silence all others for good
+
+    def _note_end(self, claim: Claim, reason: Reason) -> None:
+        self.expired += reason is Reason.EXPIRED
+        if claim.tracked:
+            self._phase_ended(claim, reason)
+
+    def _note_grant(self, claim: Claim) -> None:
+        self.grants += 1
+        if self.handed_over is not None:
+            self.handed_over(claim.deadline - claim.lease_ns)
 
     def _tell(self, effect: Effect) -> None:
         claim = effect.claim

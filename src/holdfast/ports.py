@@ -45,6 +45,11 @@ class Sink(ABC):
 class Store(ABC):
     """What holds the truth. `submit` returns at once; answers and news reach the sink now or later, in order."""
 
+    @property
+    @abstractmethod
+    def fault(self) -> str | None:
+        """Say why nothing can be kept now, or None."""
+
     @abstractmethod
     def submit(self, command: Command, now: int) -> None:
         """Take a command."""
@@ -82,7 +87,7 @@ class Face(ABC):
     def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
         """Take the one answer to a request; `claim` is set where the answer is about one."""
 
-    def waits(self, request: Request) -> None:
+    def waits(self, request: Request) -> None:  # noqa: B027  most callers do not mind
         """Hear that a request has to wait for others; its answer comes later."""
 
     @abstractmethod

@@ -11,6 +11,7 @@ import ssl
 import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from holdfast import __version__, words
 from holdfast.config import Config, cautions, split_address
@@ -23,6 +24,9 @@ from holdfast.ports import Clock
 from holdfast.stores.opening import open_store
 from holdfast.system import SystemClock, SystemDice
 from holdfast.words import FOREVER, SECOND
+
+if TYPE_CHECKING:
+    from holdfast.web import Web
 
 MILLISECOND = 1_000_000
 
@@ -74,6 +78,10 @@ class Server:
         self._opened.join(self._desk)
         self._line = LineDoor(self._desk, clock, self._alarm, line_settings(config))
         self._gate = Gate(config.connections_max, config.connections_per_address_max)
+        self._web: Web | None = None
+        if config.http != "off":
+            self._web = self._make_web()
+        self._web_gate = Gate(config.connections_max, config.http_connections_per_address_max)
 
     # --- life ---
 
@@ -89,27 +97,26 @@ class Server:
             # Before the first listener: whoever could reach us may also want to stop us.
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
-            listeners = self._open()
+            line, http = self._open(), self._open_web(loop)
+            listeners = line + http
             log.info(
                 "serving",
                 version=__version__,
                 store=self._config.store,
-                line=[listener.address for listener in listeners],
+                line=[listener.address for listener in line],
+                http=[listener.address for listener in http],
                 loop=loop_name,
                 compiled=not words.__file__.endswith(".py"),
             )
-            chores = [
-                loop.create_task(self._every(self._config.sweep_interval_ns, self._desk.sweep)),
-                loop.create_task(self._every(self._config.gc_interval_ns, self._sweep_store)),
-            ]
+            chores = [loop.create_task(self._every(*chore)) for chore in self._chores()]
             for chore in chores:
                 chore.add_done_callback(self._on_chore_over)
             await self._stopping.wait()
             for listener in listeners:
                 listener.close()
+            await self._drain()
             for chore in chores:
                 chore.cancel()
-            await self._drain()
         finally:
             if self._timer is not None:
                 self._timer.cancel()
@@ -119,46 +126,91 @@ class Server:
 
     def _open(self) -> list[Listener]:
         if self._config.line == "off":
-            raise ConfigError("line: off leaves no door open; nothing could reach this server")
+            if self._config.http == "off":
+                raise ConfigError("line: off, http: off leave no door open; nothing could reach this server")
+            return []
+        return self._listen("line", self._config.line, self._connect, self._gate, self._config.line_read_timeout_ns)
+
+    def _open_web(self, loop: asyncio.AbstractEventLoop) -> list[Listener]:
+        if self._web is None:
+            return []
+        http = self._web.start(loop)
+
+        def connect(left: Left) -> object:
+            return http.connect(self._and_note(left))
+
+        return self._listen("http", self._config.http, connect, self._web_gate, self._config.http_read_timeout_ns)
+
+    def _listen(
+        self, door: str, address: str, connect: Callable[[Left], object], gate: Gate, handshake_timeout_ns: int
+    ) -> list[Listener]:
         tls = tls_context(self._config)
-        host, port = split_address(self._config.line)
         try:
-            sockets = bind(host, port)
+            sockets = bind(*split_address(address))
         except OSError as error:
-            raise ConfigError(f"line: cannot listen on {self._config.line}: {error.strerror or error}") from error
+            raise ConfigError(f"{door}: cannot listen on {address}: {error.strerror or error}") from error
         return [
             Listener(
                 sock,
-                self._connect,
-                self._gate,
+                connect,
+                gate,
                 tls=tls,
-                handshake_timeout_s=self._config.line_read_timeout_ns / SECOND,
+                handshake_timeout_s=handshake_timeout_ns / SECOND,
                 broken=self._on_broken_listener,
             )
             for sock in sockets
         ]
 
+    def _make_web(self) -> "Web":
+        # It brings uvicorn and the metrics with it; a server without an HTTP door starts without them.
+        from holdfast.web import Web
+
+        return Web(
+            self._config,
+            self._desk,
+            self._store,
+            self._clock,
+            SystemDice(),
+            line_connections=lambda: len(self._line.connections),
+        )
+
+    def _chores(self) -> list[tuple[int, Callable[[], None]]]:
+        chores: list[tuple[int, Callable[[], None]]] = [
+            (self._config.sweep_interval_ns, self._desk.sweep),
+            (self._config.gc_interval_ns, self._sweep_store),
+        ]
+        if self._web is not None:
+            chores += [(SECOND, self._web.tick), (self._config.sweep_interval_ns, self._web.monitor)]
+        return chores
+
     def _connect(self, left: Left) -> LineConnection:
+        return self._line.connect(self._and_note(left))
+
+    def _and_note(self, left: Left) -> Left:
         def gone() -> None:
             left()
             self._somebody_left.set()
 
-        return self._line.connect(gone)
+        return gone
 
     def _stop(self, signal_name: str) -> None:
-        log.info("stopping", signal=signal_name, connections=self._gate.inside)
+        log.info("stopping", signal=signal_name, connections=self._gate.inside + self._web_gate.inside)
         self._stopping.set()
 
     async def _drain(self) -> None:
         """Let those inside finish: whoever asks again is sent away, whoever lingers too long is cut."""
         self._desk.drain(self._clock())
+        if self._web is not None:
+            self._web.drain()
         limit_ns = self._config.shutdown_timeout_ns
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_ns / SECOND if limit_ns else None):
-                while self._line.connections:
+                while self._line.connections or (self._web is not None and self._web.connections):
                     self._somebody_left.clear()
                     await self._somebody_left.wait()
         self._line.close()
+        if self._web is not None:
+            self._web.close()
 
     def _on_broken_listener(self, error: OSError) -> None:
         log.error("listener broken", error=str(error))

@@ -73,17 +73,14 @@ LANDINGS = [
     ("fence-state-file", "store", "/var/lib/f", "memory:?fence=/var/lib/f"),
     ("auth-token", "auth_token", " a ", "a"),
     ("debug", "log_level", "true", "debug"),
-]
-INERT = [
-    ("http-port", "0"),
-    ("http-host", "::1"),
-    ("http-session-idle-timeout", "0"),
-    ("http-max-sessions", "7"),
-    ("http-max-sessions-per-ip", "7"),
-    ("http-max-connections-per-ip", "7"),
-    ("http-rate-limit-per-ip", "7"),
-    ("http-rate-limit-burst", "7"),
-    ("http-cors-allowed-origins", "*"),
+    ("http-port", "http", "8080", "127.0.0.1:8080"),
+    ("http-session-idle-timeout", "http_session_idle_ns", "0", 0),
+    ("http-max-sessions", "http_sessions_max", "7", 7),
+    ("http-max-sessions-per-ip", "http_sessions_per_address_max", "7", 7),
+    ("http-max-connections-per-ip", "http_connections_per_address_max", "7", 7),
+    ("http-rate-limit-per-ip", "http_rate_per_address", "7", 7),
+    ("http-rate-limit-burst", "http_rate_burst", "7", 7),
+    ("http-cors-allowed-origins", "http_cors_origins", "*", "*"),
 ]
 
 
@@ -103,6 +100,12 @@ def test_the_table_is_the_one_of_the_original():
 
 def test_the_defaults_are_those_of_the_original():
     assert load({}, {}, no_file) == Config(
+        store="memory:",
+        http="off",
+        http_api="sessions",
+        http_read_timeout_ns=10 * SECOND,
+        http_body_bytes_max=1 << 20,
+        http_sessions_max=0,
         line="127.0.0.1:6388",
         line_read_timeout_ns=23 * SECOND,
         line_idle_timeout=True,
@@ -132,17 +135,23 @@ def test_each_flag_and_each_variable_lands_in_its_field_and_nowhere_else(flag, f
     assert dataclasses.replace(config, **{field: getattr(default, field)}) == default
 
 
-def test_every_flag_lands_somewhere_or_is_known_to_do_nothing():
-    elsewhere = {"tls-cert", "tls-key", "auth-token-file"}
-    landed = {flag for flag, *_ in LANDINGS} | {flag for flag, _ in INERT}
+def test_every_flag_lands_somewhere():
+    elsewhere = {"tls-cert", "tls-key", "auth-token-file", "http-host"}
+    landed = {flag for flag, *_ in LANDINGS}
     assert landed | elsewhere == {flag for flag, *_ in ORIGINAL}
 
 
-@pytest.mark.parametrize(("flag", "text"), INERT)
-@pytest.mark.parametrize("by_flag", [True, False])
-def test_the_flags_of_the_http_door_are_checked_and_change_nothing(flag, text, by_flag):
-    flags, environ = ({flag: text}, {}) if by_flag else ({}, {variable_of(flag): text})
-    assert load(flags, environ, no_file) == load({}, {}, no_file)
+@pytest.mark.parametrize(
+    ("flags", "address"),
+    [
+        ({"http-port": "8080", "http-host": "::1"}, "[::1]:8080"),
+        ({"http-port": "8080", "host": "10.0.0.1"}, "10.0.0.1:8080"),
+        ({"http-port": "8080", "host": ""}, "*:8080"),
+        ({"http-host": "::1"}, "off"),
+    ],
+)
+def test_http_listens_where_the_line_door_does_unless_it_is_told_otherwise(flags, address):
+    assert load(flags, {}, no_file).http == address
 
 
 @pytest.mark.parametrize(("has_flag", "has_variable"), list(itertools.product([False, True], repeat=2)))
@@ -254,14 +263,6 @@ def test_a_host_that_cannot_be_is_named_with_its_source():
             load({}, {variable_of(flag): "a b"}, no_file)
 
 
-@pytest.mark.parametrize("by_flag", [True, False])
-def test_there_is_no_http_door_yet_and_asking_for_it_says_so(by_flag):
-    flags, environ = ({"http-port": "8080"}, {}) if by_flag else ({}, {"DFLOCKD_HTTP_PORT": "8080"})
-    source = "--http-port" if by_flag else "DFLOCKD_HTTP_PORT"
-    with pytest.raises(ConfigError, match=rf"^http-port must be 0, not 8080 \(from {source}\): .* no HTTP door yet"):
-        load(flags, environ, no_file)
-
-
 def test_both_doors_cannot_share_a_port():
     with pytest.raises(ConfigError, match=r"^http-port must differ from port, but both are 6388 \(from --http-port\)"):
         load({"http-port": "6388"}, {}, no_file)
@@ -315,7 +316,7 @@ def test_a_command_line_that_go_would_refuse_ends_with_exit_code_2(arguments, me
         (["-port", "65536"], {}),
         ([], {"DFLOCKD_PORT": "x"}),
         ([], {"DFLOCKD_DEBUG": "maybe"}),
-        (["-http-port=8080"], {}),
+        (["-http-port=6388"], {}),
         (["-tls-cert=/c"], {}),
         (["-auth-token="], {}),
         (["-auth-token-file", "/dev/null/nothing"], {}),

@@ -27,6 +27,8 @@ from holdfast.settings import (
 
 # The original drops a connection when the bytes behind its blocked command fill a buffer of this size.
 PENDING_BYTES_MAX = 4_096
+HTTP_BODY_BYTES_MAX = 1_048_576
+HTTP_READ_TIMEOUT_NS = 10 * SECOND
 
 
 def like(field: str, name: str, variable: str, **changes: Any) -> Setting:
@@ -49,8 +51,6 @@ def own(name: str, variable: str, kind: Kind, default: Value, about: str, **limi
     )
 
 
-INERT = "Checked, but without effect: there is no HTTP door yet."
-
 TABLE: tuple[Setting, ...] = (
     own("host", "HOST", Kind.HOST, "127.0.0.1", "Host to listen on; empty or * is every interface."),
     own("port", "PORT", Kind.COUNT, 6388, "TCP port of the line protocol.", most=PORT_MAX),
@@ -71,15 +71,15 @@ TABLE: tuple[Setting, ...] = (
     like("tls_key", "tls-key", "TLS_KEY"),
     like("auth_token", "auth-token", "AUTH_TOKEN"),
     like("auth_token_file", "auth-token-file", "AUTH_TOKEN_FILE"),
-    own("http-port", "HTTP_PORT", Kind.COUNT, 0, "Must stay 0: there is no HTTP door yet.", most=PORT_MAX),
-    own("http-host", "HTTP_HOST", Kind.HOST, None, INERT),
-    own("http-session-idle-timeout", "HTTP_SESSION_IDLE_S", Kind.SECONDS, 20 * SECOND, INERT),
-    own("http-max-sessions", "HTTP_MAX_SESSIONS", Kind.COUNT, 0, INERT),
-    own("http-max-sessions-per-ip", "HTTP_MAX_SESSIONS_PER_IP", Kind.COUNT, 0, INERT),
-    own("http-max-connections-per-ip", "HTTP_MAX_CONNECTIONS_PER_IP", Kind.COUNT, 0, INERT),
-    own("http-rate-limit-per-ip", "HTTP_RATE_LIMIT_PER_IP", Kind.COUNT, 0, INERT),
-    own("http-rate-limit-burst", "HTTP_RATE_LIMIT_BURST", Kind.COUNT, 0, INERT),
-    own("http-cors-allowed-origins", "HTTP_CORS_ALLOWED_ORIGINS", Kind.TEXT, None, INERT),
+    own("http-port", "HTTP_PORT", Kind.COUNT, 0, "TCP port of the HTTP interface; 0 is off.", most=PORT_MAX),
+    own("http-host", "HTTP_HOST", Kind.HOST, None, "Host to listen on for HTTP; unset is that of --host."),
+    like("http_session_idle_ns", "http-session-idle-timeout", "HTTP_SESSION_IDLE_S"),
+    like("http_sessions_max", "http-max-sessions", "HTTP_MAX_SESSIONS", default=0),
+    like("http_sessions_per_address_max", "http-max-sessions-per-ip", "HTTP_MAX_SESSIONS_PER_IP"),
+    like("http_connections_per_address_max", "http-max-connections-per-ip", "HTTP_MAX_CONNECTIONS_PER_IP"),
+    like("http_rate_per_address", "http-rate-limit-per-ip", "HTTP_RATE_LIMIT_PER_IP", most=COUNT_MAX),
+    like("http_rate_burst", "http-rate-limit-burst", "HTTP_RATE_LIMIT_BURST", most=COUNT_MAX),
+    like("http_cors_origins", "http-cors-allowed-origins", "HTTP_CORS_ALLOWED_ORIGINS"),
     own("debug", "DEBUG", Kind.BOOLEAN, False, "Log at level debug."),
 )  # fmt: skip
 
@@ -87,6 +87,8 @@ TABLE: tuple[Setting, ...] = (
 COUNTERPARTS = {
     "host": "`--line`",
     "port": "`--line`",
+    "http-host": "`--http`",
+    "http-port": "`--http`",
     "fence-state-file": "`--store memory:?fence=FILE`",
     "debug": "`--log-level debug`",
 }
@@ -116,13 +118,16 @@ FLAGS: dict[str, Flag] = {setting.name: go_flag(setting) for setting in TABLE} |
 def load(flags: Mapping[str, str], environ: Mapping[str, str], read_file: ReadFile) -> Config:
     """Make the Config that behaves as the original would with these flags and variables."""
     values = gather(TABLE, *_without_blanks(flags, environ), read_file)
-    _refuse_http(values, flags)
     same = {field: value for field, value in values.items() if field in SETTINGS}
     fence_file = values["fence-state-file"]
     return Config(
         **cast(dict[str, Any], same),
         store="memory:" + (f"?fence={quote(str(fence_file), errors='surrogateescape')}" if fence_file else ""),
         line=join_address(str(values["host"]), cast(int, values["port"])),
+        http=_http_address(values, flags),
+        http_api="sessions",
+        http_read_timeout_ns=HTTP_READ_TIMEOUT_NS,
+        http_body_bytes_max=HTTP_BODY_BYTES_MAX,
         # The original closes a silent connection even between requests.
         line_idle_timeout=True,
         line_pending_bytes_max=PENDING_BYTES_MAX,
@@ -149,13 +154,14 @@ def _without_blanks(flags: Mapping[str, str], environ: Mapping[str, str]) -> tup
     return kept_flags, kept_variables
 
 
-def _refuse_http(values: Mapping[str, Value], flags: Mapping[str, str]) -> None:
-    port = values["http-port"]
-    source = "--http-port" if "http-port" in flags else "DFLOCKD_HTTP_PORT"
-    if port and port == values["port"]:
+def _http_address(values: Mapping[str, Value], flags: Mapping[str, str]) -> str:
+    port = cast(int, values["http-port"])
+    if not port:
+        return "off"
+    if port == values["port"]:
+        source = "--http-port" if "http-port" in flags else "DFLOCKD_HTTP_PORT"
         raise ConfigError(f"http-port must differ from port, but both are {port} (from {source})")
-    if port:
-        raise ConfigError(f"http-port must be 0, not {port} (from {source}): this build has no HTTP door yet")
+    return join_address(str(values["http-host"] or values["host"]), port)
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:

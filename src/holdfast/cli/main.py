@@ -9,7 +9,8 @@ import click
 
 from holdfast import __version__
 from holdfast.cli import dflockd as stand_in
-from holdfast.cli import serve
+from holdfast.cli import load, serve
+from holdfast.cli import lockserver as stand_in_of_lockserver
 
 
 class RawCommand(click.Command):
@@ -34,7 +35,15 @@ def dflockd(ctx: click.Context) -> None:
     ctx.exit(stand_in.main(ctx.args, os.environ))
 
 
+@holdfast.command("lockserver", cls=RawCommand, add_help_option=False)
+@click.pass_context
+def lockserver(ctx: click.Context) -> None:
+    """Run a server in place of LockServer, with its own variables."""
+    ctx.exit(stand_in_of_lockserver.main(ctx.args, os.environ))
+
+
 holdfast.add_command(serve.command())
+holdfast.add_command(load.command())
 
 
 def main() -> None:

@@ -12,6 +12,9 @@ from holdfast.words import GRANTED, QUEUED, Answer, Claim, Effect, End, Look, Re
 
 Outcome = tuple[Answer, Claim | None]
 
+# What was seen; or, with nothing seen, the answer that says why.
+Sight = tuple[Answer | None, list[View]]
+
 
 class Asker(Face):
     """One session. `resident`: the one that is never over, for callers who are bound to nothing."""
@@ -28,7 +31,7 @@ class Asker(Face):
         self._clock = clock
         self._told = told
         self._awaited: dict[int, asyncio.Future[Outcome]] = {}  # by the identity of the request
-        self._looks: list[asyncio.Future[list[View]]] = []  # answered in their order
+        self._looks: dict[int, asyncio.Future[Sight]] = {}  # by the identity of the look; seen in their order
         self.session = desk.reside(self) if resident else desk.open(self)
 
     async def ask(self, request: Request) -> Outcome:
@@ -68,9 +71,14 @@ class Asker(Face):
             self._desk.withdraw(self.session, request, self._clock())
 
     async def look(self, look: Look) -> list[View]:
-        """See what is known of some keys."""
-        future: asyncio.Future[list[View]] = asyncio.get_running_loop().create_future()
-        self._looks.append(future)
+        """See what is known of some keys; nothing, where the service cannot tell."""
+        _, views = await self.see(look)
+        return views
+
+    async def see(self, look: Look) -> Sight:
+        """See what is known of some keys, or why that cannot be told."""
+        future: asyncio.Future[Sight] = asyncio.get_running_loop().create_future()
+        self._looks[id(look)] = future
         self._desk.submit(self.session, look, self._clock())
         return await future
 
@@ -88,24 +96,28 @@ class Asker(Face):
         for future in list(self._awaited.values()):
             if not future.done():
                 future.set_result((Answer.CLOSED, None))
+        for looking in list(self._looks.values()):
+            if not looking.done():
+                looking.set_result((Answer.CLOSED, []))
         self._awaited.clear()
+        self._looks.clear()
 
     # --- from the desk ---
 
     def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
         if isinstance(request, Look):  # the desk drains, or the store cannot be read
-            future = self._looks.pop(0)
-            if not future.done():
-                future.set_result([])
+            looking = self._looks.pop(id(request), None)
+            if looking is not None and not looking.done():
+                looking.set_result((answer, []))
             return
         waiting = self._awaited.pop(id(request), None)
         if waiting is not None and not waiting.done():
             waiting.set_result((answer, claim))
 
     def seen(self, views: list[View]) -> None:
-        future = self._looks.pop(0)
-        if not future.done():
-            future.set_result(views)
+        looking = self._looks.pop(next(iter(self._looks)))
+        if not looking.done():
+            looking.set_result((None, views))
 
     def news(self, effect: Effect) -> None:
         if self._told is not None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.engine.resource import Resource, hold, holders, note
 from holdfast.secret import secret_of
-from holdfast.words import EX, HELD, SECOND, TOKEN_BYTES, UNLIMITED, Claim, Effect, Ended, Reason
+from holdfast.words import EX, GONE, HELD, SECOND, TOKEN_BYTES, Claim, Effect, Ended, Reason
 
 # The lease of a holder that does not tell how long it asked for; it is renewed in its own words anyway.
 LEASE_NS: Final = 30 * SECOND
@@ -16,8 +16,8 @@ LEASE_NS: Final = 30 * SECOND
 def stranger(r: Resource, owner: bytes, fence: int, lease_id: bytes, spare: bytes, deadline: int) -> Claim:
     """Let somebody hold a key whom somebody else has granted it; `spare` is the secret of one with an odd lease id."""
     secret = secret_of(fence, lease_id) or b"%016x" % fence + spare[16:]
-    c = Claim(r.key, EX, 1, UNLIMITED, LEASE_NS, 0)
-    c.ticket = b"stranger:" + secret
+    c = Claim(r.key, EX, 1, r.limit, LEASE_NS, 0)
+    c.ticket = b"stranger:%b:%b" % (secret, r.key)
     c.owner = owner
     c.state = HELD
     c.mode = EX
@@ -34,7 +34,8 @@ def stranger(r: Resource, owner: bytes, fence: int, lease_id: bytes, spare: byte
 def usurp(old: Resource, new: Resource, out: list[Effect]) -> list[Claim]:
     """Put `new` in the place of `old`: whoever held is out. Gives those who waited; they keep their order."""
     for c in holders(old):
-        out.append(Ended(c, Reason.BROKEN, c.state))
+        was, c.state, c.reason = c.state, GONE, Reason.BROKEN
+        out.append(Ended(c, Reason.BROKEN, was))
     new.fence = max(new.fence, old.fence)
     new.touched = old.touched
     return old.waiting.values() if old.waiting is not None else []

@@ -12,6 +12,7 @@ from holdfast.errors import FenceUnavailable
 from holdfast.ports import Dice
 
 FENCE_MAX: Final = 2**64 - 1  # never given out: the numbers end below it instead of starting again at zero
+DENSE_MAX: Final = 2**63 - 1  # the highest that databases can write down
 
 _BLOCK: Final = 256  # secrets prepared in one go: those of all fences that differ in their lowest byte only
 _LOW_BYTES: Final = bytes(range(_BLOCK))
@@ -122,7 +123,7 @@ class DenseMint:
     def __call__(self, last: int) -> tuple[int, bytes]:
         """Return fence and secret for a key whose last fence was `last`, or raise FenceUnavailable."""
         fence = last + 1
-        if fence >= FENCE_MAX:
+        if fence > DENSE_MAX:
             raise FenceUnavailable("the fences of this key are used up")
         if not self._ready:
             digits = hexlify(self._dice.roll(_BLOCK * _SALT_BYTES))

@@ -77,6 +77,10 @@ class MemoryStore(Store):
     def next_deadline(self) -> int:
         return self.table.next_deadline()
 
+    @property
+    def fault(self) -> str | None:
+        return None
+
     def probe(self, done: Callable[[str | None], None]) -> None:
         done(None)
 

@@ -21,6 +21,7 @@ NAMELESS: Final = b"session/%d"
 
 # What the backend surely keeps of a key: fence, version, document.
 Kept = tuple[int, int, bytes | None]
+NEVER: Final[Kept] = (0, 0, None)
 
 
 class Ledger:
@@ -31,6 +32,8 @@ class Ledger:
         self._backend = backend
         self._resident = resident
         self._kept: dict[bytes, Kept] = {}
+        self._read: dict[bytes, Kept] = {}  # what somebody else has written, read in a transaction that goes on
+        self._former: dict[bytes, Record] = {}  # what was there at the start, until it is written anew
         table.changed = {}
 
     # --- in ---
@@ -38,11 +41,16 @@ class Ledger:
     def read_all(self) -> None:
         """Read what somebody holds, as it is after a restart."""
         for record in self._backend.load_busy():
-            r = self._resource(record, UNLIMITED)
-            survive(r, self._resident)
-            self._table.adopt(r)
-            self._kept[r.key] = (record.fence, record.version, record.document)
-            self._mark(r)
+            self._kept[record.key] = (record.fence, record.version, record.document)
+            self._former[record.key] = record
+            self._adopt_former(record)
+
+    def _adopt_former(self, record: Record) -> None:
+        """Take in what a former run or somebody else has written, and see that it is written anew."""
+        r = self._resource(record, UNLIMITED)
+        survive(r, self._resident)
+        self._table.adopt(r)
+        self._mark(r)
 
     def fetch(self, claims: Mapping[bytes, Claim]) -> None:
         """Read what is kept of keys that are to be claimed and are not on the table."""
@@ -58,18 +66,34 @@ class Ledger:
     def read_changes(self, now: int, news: list[Effect]) -> None:
         """Somebody else has written. Their word counts: they may have given a key to somebody."""
         busy = {record.key: record for record in self._backend.load_busy()}
+        self._forget_idle(busy)
         freed = [key for key, kept in self._kept.items() if kept[2] is not None and key not in busy]
         for record in [*busy.values(), *self._backend.load(freed)]:
             kept = self._kept.get(record.key)
             if kept is None or kept[:2] != (record.fence, record.version):
-                self._take_over(record, now, news)
+                self._take_over(record, kept, now, news)
 
-    def _take_over(self, record: Record, now: int, news: list[Effect]) -> None:
+    def _forget_idle(self, busy: Mapping[bytes, Record]) -> None:
+        """Somebody may have held a key in between that was free before and is free again, so that its fence has risen.
+
+        What is kept of it is read again when it is claimed.
+        """
+        for key, r in list(self._table.resources.items()):
+            if key not in busy and is_idle(r) and self._kept.get(key, NEVER)[2] is None:
+                self._table.drop(key)
+                self._kept.pop(key, None)
+
+    def _take_over(self, record: Record, kept: Kept | None, now: int, news: list[Effect]) -> None:
         old = self._table.resources.get(record.key)
+        self._read[record.key] = (record.fence, record.version, record.document)
+        if old is not None and kept is not None and kept[1] == record.version:
+            old.fence = max(old.fence, record.fence)  # whoever holds and waits is the same
+            self._mark(old)
+            return
         new = self._resource(record, old.limit if old is not None else UNLIMITED)
+        survive(new, self._resident)  # should there be a document that we did not write, its sessions are not ours
         waiting = usurp(old, new, news) if old is not None else []
         self._table.adopt(new)
-        self._kept[record.key] = (record.fence, record.version, record.document)
         for c in waiting:
             self._table.rejoin(new, c)
         self._table.serve(new, now, news)
@@ -84,7 +108,7 @@ class Ledger:
         r = Resource(record.key, limit, record.fence)
         r.version = record.version
         if record.owner is not None and record.held_fence:
-            _, spare = self._table.mint(record.fence)
+            _, spare = self._table.mint(0)
             stranger(r, record.owner, record.held_fence, record.lease_id or b"", spare, record.deadline)
         return r
 
@@ -102,11 +126,12 @@ class Ledger:
         granted: list[Record] = []
         forgotten: list[bytes] = []
         for key, r in table.changed.items():
-            if table.resources.get(key) is not r:
-                forgotten.append(key)
-                continue
+            if (there := table.resources.get(key)) is not r:
+                if there is None:
+                    forgotten.append(key)
+                continue  # what stands there now has been read from the backend and nobody has changed it
             record = record_of(r)
-            kept = self._kept.get(key)
+            kept = self._read.get(key) or self._kept.get(key)
             if kept is not None and kept == (record.fence, record.version, record.document):
                 continue
             if kept is None and record.document is None and not record.fence:
@@ -116,16 +141,23 @@ class Ledger:
                 granted.append(record)
         forgotten = [key for key in forgotten if key in self._kept]
         if not (records or forgotten or must):
-            table.changed = {}
+            self._settle()
             return None
         return Keeping(records, granted, forgotten, now)
 
     def kept(self, keeping: Keeping) -> None:
         """The transaction has lasted."""
+        self._settle()
         for record in keeping.records:
             self._kept[record.key] = (record.fence, record.version, record.document)
         for key in keeping.forgotten:
             del self._kept[key]
+
+    def _settle(self) -> None:
+        """All that has changed is written, and all that was read is true."""
+        self._kept.update(self._read)
+        self._read.clear()
+        self._former.clear()
         self._table.changed = {}
 
     def undo(self) -> None:
@@ -133,15 +165,19 @@ class Ledger:
         table = self._table
         changed, table.changed = table.changed, {}
         assert changed is not None
+        self._read.clear()
+        for key in changed:
+            table.drop(key)  # all of them first: a ticket may have gone from one key to another
         for key in changed:
             kept = self._kept.get(key)
-            if kept is not None and kept[2] is not None:
+            if key in self._former:
+                self._adopt_former(self._former[key])
+            elif kept is None or kept[2] is None:
+                self._kept.pop(key, None)  # it is read again when somebody asks for it
+            else:
                 r = decode(key, kept[2])
                 r.fence = max(r.fence, kept[0])
                 table.adopt(r)
-            else:
-                table.drop(key)  # it is read again when somebody asks for it
-                self._kept.pop(key, None)
 
     def census(self) -> Census:
         return census_of(self._table)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from holdfast.engine.table import Table
-from holdfast.errors import HoldfastError, StoreBusy, StoreFailed
+from holdfast.errors import DocumentError, HoldfastError, StoreBusy, StoreFailed
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Alarm, Clock, Sink, Store
 from holdfast.stores.apply import Told, apply, is_unanswered
@@ -81,7 +81,7 @@ class Outcome:
     busy: bool = False
     ticked: bool = False
     commands: int = 0
-    commit_ns: int = 0
+    commit_ns: int | None = None  # None: there was nothing to commit
 
 
 class Runner(Protocol):
@@ -127,7 +127,7 @@ class Shelf(Store):
     ) -> None:
         self.sink: Sink
         self.tally = Tally()
-        self.fault: str | None = None  # why the last transaction failed
+        self._fault: str | None = None  # why the last transaction failed
         self._backend = backend
         self._runner = runner
         self._clock = clock
@@ -137,11 +137,14 @@ class Shelf(Store):
         self._ledger = Ledger(self._table, backend, resident)
         # These belong to the thread of the callers; the table and the ledger to whoever runs a transaction.
         self._gathered: list[Work] = []
+        self._owed: list[Work] = []  # what has failed and nobody is answered for; it comes before what is gathered
+        self._closed = False
         self._running = False
         self._called = False
         self._soonest = FOREVER
         self._retry_at = 0
         self._ticking = False
+        self._unread = False  # somebody else has written, and no transaction has lasted that took it in
 
     def open(self) -> None:
         """Read what is kept; raises StoreFailed or DocumentError."""
@@ -164,6 +167,10 @@ class Shelf(Store):
     def sweep(self, now: int) -> None:
         self._gather(Sweep())
 
+    @property
+    def fault(self) -> str | None:
+        return self._fault
+
     def probe(self, done: Callable[[str | None], None]) -> None:
         self._gather(Probe(done))
 
@@ -172,16 +179,18 @@ class Shelf(Store):
 
     def next_deadline(self) -> int:
         when = FOREVER if self._ticking else self._soonest
-        if self._gathered and not self._running and not self._called:
-            when = 0  # what has failed and nobody is answered for
+        if self._owed and not self._running and not self._called:
+            when = 0
         return max(when, self._retry_at)
 
     def close(self) -> None:
         """Finish all that has been asked for, as far as the backend lets us, and let go of it."""
+        self._closed = True
         self._runner.close()
         for _ in range(2):  # what is told may cause more, but nobody is left to ask for much
-            if self._gathered:
-                batch, self._gathered = self._gathered, []
+            batch = self._owed + self._gathered
+            self._owed, self._gathered = [], []
+            if batch:
                 self._deliver(self._perform(batch))
         self._backend.close()
 
@@ -196,9 +205,10 @@ class Shelf(Store):
 
     def _start(self) -> None:
         self._called = False
-        if self._running or not self._gathered:
+        if self._closed or self._running or not (self._owed or self._gathered):
             return
-        batch = self._gathered[: self._batch_max]
+        batch = self._owed + self._gathered[: self._batch_max]
+        self._owed = []
         del self._gathered[: self._batch_max]
         self._running = True
         self._runner.run(partial(self._perform, batch), self._done)
@@ -208,9 +218,8 @@ class Shelf(Store):
         self._running = False
         if outcome.ticked:
             self._ticking = False
-        is_more = bool(self._gathered)
-        self._gathered[:0] = outcome.again
-        if is_more:
+        self._owed = outcome.again
+        if self._gathered:
             self._start()
         self._deliver(outcome)
 
@@ -223,7 +232,7 @@ class Shelf(Store):
                 self._apply_all(batch, self._clock(), outcome)
             else:
                 self._transact(batch, outcome)
-        except (StoreBusy, StoreFailed) as error:
+        except (StoreBusy, StoreFailed, DocumentError) as error:
             self._fail(batch, error, outcome)
         outcome.soonest = self._table.next_deadline()
         return outcome
@@ -232,17 +241,21 @@ class Shelf(Store):
         ledger = self._ledger
         self._backend.begin()
         now = self._clock()  # not before: waiting for the transaction must not use up anybody's lease
-        if self._backend.has_changed():
+        if self._backend.has_changed() or self._unread:
+            self._unread = True
             news: list[Effect] = []
             ledger.read_changes(now, news)
             outcome.told.append(Told(None, None, None, news))
-        ledger.fetch({work.key: work for work in batch if isinstance(work, Claim)})
+        if any(isinstance(work, Sweep) for work in batch):
+            self._table.sweep(now)  # before keys are fetched: what it forgets may be asked for in this very batch
+        ledger.fetch({work.key: work for work in reversed(batch) if isinstance(work, Claim)})
         self._apply_all(batch, now, outcome)
         keeping = ledger.changes(now, must=any(isinstance(work, Probe) for work in batch))
         if keeping is not None:
             self._write(keeping, outcome)
         else:
             self._backend.rollback()
+        self._unread = False
 
     def _write(self, keeping: Keeping, outcome: Outcome) -> None:
         started = self._clock()
@@ -259,7 +272,7 @@ class Shelf(Store):
                 table.tick(now, news)
                 outcome.told.append(Told(None, None, None, news))
             elif isinstance(work, Sweep):
-                table.sweep(now)
+                pass  # it has been done
             elif isinstance(work, Probe):
                 outcome.probes.append((work, None))
             elif isinstance(work, Count):
@@ -275,6 +288,7 @@ class Shelf(Store):
         self._ledger.undo()
         outcome.told.clear()
         outcome.probes.clear()
+        outcome.counts.clear()
         outcome.fault = error.detail
         outcome.busy = isinstance(error, StoreBusy)
         answer = Answer.STORE_BUSY if outcome.busy else Answer.STORE_FAILED
@@ -284,9 +298,8 @@ class Shelf(Store):
             elif isinstance(work, Look):
                 outcome.told.append(apply(self._table, work, 0))  # what was safe before still is
             elif isinstance(work, Count):
-                if work not in outcome.counts:
-                    work.census = self._ledger.census()
-                    outcome.counts.append(work)
+                work.census = self._ledger.census()
+                outcome.counts.append(work)
             elif isinstance(work, (Tick, Sweep)):
                 pass  # the next of them does what this one would have done
             elif is_unanswered(work):
@@ -314,15 +327,16 @@ class Shelf(Store):
             self.tally.busy += outcome.busy
             self.tally.failures += not outcome.busy
             self._retry_at = self._clock() + RETRY_NS
-            if self.fault != outcome.fault:
+            if self._fault != outcome.fault:
                 log.error("the store fails", error=outcome.fault, busy=outcome.busy)
-        elif outcome.commit_ns:
-            if self.fault is not None:
+        elif outcome.commit_ns is not None:
+            self._retry_at = 0
+            if self._fault is not None:
                 log.info("the store works again")
             if self.tally.observe is not None:
                 self.tally.observe(outcome.commands, outcome.commit_ns)
-        if outcome.fault is not None or outcome.commit_ns:
-            self.fault = outcome.fault
+        if outcome.fault is not None or outcome.commit_ns is not None:
+            self._fault = outcome.fault
         self._soonest = outcome.soonest
         if (when := self.next_deadline()) < FOREVER:
             self._alarm(when)

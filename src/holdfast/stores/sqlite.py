@@ -19,9 +19,15 @@ INT64_MAX: Final = (1 << 63) - 1
 # The keys that have rows in the seed's own tables. All others are beside them, in a table of ours.
 LOCK: Final = b"lock:"
 
+# What no file's data version is: whatever others have written, we have not seen it.
+UNSEEN: Final = -1
+
 # One statement writes this many rows at most; longer lists are cut in pieces whose sizes are powers of two, so that few
 # different statements have to be prepared.
 ROWS_MAX: Final = 128
+
+# Names of locks are text, as in the seed, also those that are no UTF-8, as the seed writes them.
+NAME: Final = "CAST(? AS TEXT)"
 
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -33,21 +39,21 @@ _LOCK_ROW: Final = (
         " lease_expiry_ns = excluded.lease_expiry_ns, version = excluded.version,"
         " updated_at_ns = excluded.updated_at_ns, document = excluded.document"
     ),
-    9,
+    f"({NAME}, {MEMBERS(8)})",
 )
 _TOKEN_ROW: Final = (
     (
         "INSERT INTO tokens (lock_name, last_token) VALUES {}"
         " ON CONFLICT (lock_name) DO UPDATE SET last_token = excluded.last_token"
     ),
-    2,
+    f"({NAME}, ?)",
 )
 _KEY_ROW: Final = (
     (
         "INSERT INTO holdfast_keys (key, last_fence, version, document) VALUES {} ON CONFLICT (key) DO UPDATE SET"
         " last_fence = excluded.last_fence, version = excluded.version, document = excluded.document"
     ),
-    4,
+    f"({MEMBERS(4)})",
 )
 
 _LOCKS: Final = (
@@ -56,7 +62,6 @@ _LOCKS: Final = (
 )
 _KEYS: Final = "SELECT key, last_fence, version, document FROM holdfast_keys"
 
-Name = str | bytes
 T = TypeVar("T")
 
 
@@ -74,7 +79,9 @@ class SqliteBackend(Backend):
     def open(self) -> int:
         self._lock_out_others()
         try:
-            self._connect()
+            connection = self._connect()
+            self._inode = self._guarded(lambda: os.stat(self._path).st_ino)
+            self._seen = self._data_version(connection)
             return int(self._value("SELECT value FROM holdfast_meta WHERE name = 'clock_ns'", ()))
         except (StoreFailed, StoreBusy) as error:
             self.close()
@@ -92,29 +99,39 @@ class SqliteBackend(Backend):
             self.close()
             raise StoreFileError(f"store {self._path}: cannot open {guard}: {error.strerror}") from error
 
-    def _connect(self) -> None:
+    def _connect(self) -> sqlite3.Connection:
         def connect() -> sqlite3.Connection:
             new = not os.path.exists(self._path)
             connection = sqlite3.connect(
                 self._path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
             )
             self._connection = connection
-            connection.text_factory = _read_text
             prepare(connection)
+            connection.text_factory = bytes  # a name need not be UTF-8
             if new:
                 sync_directory(self._path)
             return connection
 
-        connection = self._guarded(connect)
-        self._inode = os.stat(self._path).st_ino
-        self._seen = self._data_version(connection)
+        try:
+            connection = self._guarded(connect)
+        except (StoreBusy, StoreFailed):
+            self._disconnect()  # half prepared is not prepared
+            raise
+        self._seen = UNSEEN
+        return connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):  # all that matters was committed before
+                self._connection.close()
+            self._connection = None
 
     # --- transactions ---
 
     def begin(self) -> None:
+        self._check_file()
         if self._connection is None:
             self._connect()
-        self._check_file()
         self._execute("BEGIN IMMEDIATE")
 
     def _check_file(self) -> None:
@@ -145,15 +162,10 @@ class SqliteBackend(Backend):
         try:
             connection.execute("ROLLBACK")
         except sqlite3.Error:
-            self._connection = None
-            with contextlib.suppress(sqlite3.Error):  # there is nothing left to lose in it
-                connection.close()
+            self._disconnect()
 
     def close(self) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):  # all that matters was committed before
-                self._connection.close()
-            self._connection = None
+        self._disconnect()
         if self._guard is not None:
             os.close(self._guard)
             self._guard = None
@@ -164,7 +176,7 @@ class SqliteBackend(Backend):
         locks = [_name_of(key) for key in keys if key.startswith(LOCK)]
         others = [key for key in keys if not key.startswith(LOCK)]
         for piece in _pieces(locks):
-            yield from map(_lock_record, self._rows(f"{_LOCKS} WHERE lock_name IN ({MEMBERS(len(piece))})", piece))
+            yield from map(_lock_record, self._rows(f"{_LOCKS} WHERE lock_name IN ({_names(len(piece))})", piece))
         for piece in _pieces(others):
             yield from map(_key_record, self._rows(f"{_KEYS} WHERE key IN ({MEMBERS(len(piece))})", piece))
 
@@ -185,12 +197,13 @@ class SqliteBackend(Backend):
         self._write(_KEY_ROW, [(r.key, r.fence, r.version, r.document) for r in others])
         names = [_name_of(key) for key in keeping.forgotten if key.startswith(LOCK)]
         for piece in _pieces(names):
-            self._execute(f"DELETE FROM locks WHERE lock_name IN ({MEMBERS(len(piece))}) AND owner_id IS NULL", piece)
+            self._execute(f"DELETE FROM locks WHERE lock_name IN ({_names(len(piece))}) AND owner_id IS NULL", piece)
+        for piece in _pieces([key for key in keeping.forgotten if not key.startswith(LOCK)]):
+            self._execute(f"UPDATE holdfast_keys SET document = NULL WHERE key IN ({MEMBERS(len(piece))})", piece)
         self._execute("UPDATE holdfast_meta SET value = ? WHERE name = 'clock_ns'", (now,))
 
-    def _write(self, statement: tuple[str, int], rows: Sequence[Sequence[Any]]) -> None:
-        text, width = statement
-        place = f"({MEMBERS(width)})"
+    def _write(self, statement: tuple[str, str], rows: Sequence[Sequence[Any]]) -> None:
+        text, place = statement
         for piece in _pieces(rows):
             values = [value for row in piece for value in row]
             self._execute(text.format(", ".join([place] * len(piece))), values)
@@ -240,13 +253,12 @@ def _pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:
         at += size
 
 
-def _name_of(key: bytes) -> Name:
-    """Spell the name of a lock as text where it is text, as the seed does, and as bytes otherwise."""
-    name = key.removeprefix(LOCK)
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        return name
+def _name_of(key: bytes) -> bytes:
+    return key.removeprefix(LOCK)
+
+
+def _names(count: int) -> str:
+    return ", ".join([NAME] * count)
 
 
 def _text(value: bytes | None) -> str | None:
@@ -268,23 +280,16 @@ def _lock_row(record: Record, now: int) -> tuple[Any, ...]:
     )
 
 
-def _read_text(value: bytes) -> str:
-    return value.decode("utf-8", "surrogateescape")
-
-
-def _bytes(value: Name | None) -> bytes | None:
-    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-
-
 def _lock_record(row: tuple[Any, ...]) -> Record:
     name, last, owner, lease_id, held, expiry, version, document = row
+    _check_types("locks", name, (name, owner or b"", lease_id or b"", document or b""), (last, held, expiry, version))
     return Record(
-        key=LOCK + (_bytes(name) or b""),
+        key=LOCK + name,
         fence=max(last, held or 0),
         version=version or 0,
         document=document,
-        owner=_bytes(owner) if expiry else None,
-        lease_id=_bytes(lease_id),
+        owner=owner if expiry else None,
+        lease_id=lease_id,
         held_fence=held or 0,
         deadline=expiry or 0,
     )
@@ -292,4 +297,12 @@ def _lock_record(row: tuple[Any, ...]) -> Record:
 
 def _key_record(row: tuple[Any, ...]) -> Record:
     key, last, version, document = row
+    _check_types("holdfast_keys", key, (key, document or b""), (last, version))
     return Record(key=key, fence=last, version=version, document=document)
+
+
+def _check_types(table: str, name: object, texts: tuple[object, ...], numbers: tuple[object, ...]) -> None:
+    """Refuse a row that was tampered with: SQLite keeps anything in any column."""
+    good = all(isinstance(text, bytes) for text in texts)
+    if not good or any(not isinstance(number, int) for number in numbers if number is not None):
+        raise StoreFailed(f"the row of {name!r} in {table} holds what none should")

@@ -35,6 +35,10 @@ class LateStore(Store):
     def next_deadline(self) -> int:
         return self.store.next_deadline()
 
+    @property
+    def fault(self) -> str | None:
+        return self.store.fault
+
     def probe(self, done: Callable[[str | None], None]) -> None:
         self.store.probe(done)
 

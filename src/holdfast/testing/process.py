@@ -25,7 +25,10 @@ PROGRAMS = {
 }
 
 _SERVING = re.compile(r"^.*serving.*$", re.MULTILINE)
-_ADDRESS = re.compile(r"line\"?[=:] ?\[['\"]\[?(.+?)\]?:(\d+)['\"]")
+_ADDRESS = r"\b%s\"?[=:] ?\[['\"]\[?([^'\"\]]+?)\]?:(\d+)['\"]"
+
+# What every test wants that does not say otherwise: no two servers may want the same port.
+_ANY_PORT = {"--line": "127.0.0.1:0", "--http": "127.0.0.1:0"}
 
 
 class ServerEnded(Exception):
@@ -35,17 +38,19 @@ class ServerEnded(Exception):
 class ServerProcess:
     """One server; `serve` or `dflockd` is the first argument, and port 0 finds a free one.
 
-    The log must be an empty file, or none yet, in a folder of the caller's.
+    The log must be an empty file, or none yet, in a folder of the caller's, where the server also works.
     """
 
     def __init__(self, *arguments: str, log: Path, loop: str = "uvloop") -> None:
         self._log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                command(*arguments, loop=loop), stdout=output, stderr=output, env=environment()
+                command(*arguments, loop=loop), stdout=output, stderr=output, env=environment(), cwd=log.parent
             )
         try:
-            self.host, self.port = self._await_address()
+            serving = self._await_serving()
+            self.host, self.port = _address("line", serving)
+            self.http_host, self.http_port = _address("http", serving)
         except ServerEnded:
             self.end()
             raise
@@ -83,15 +88,13 @@ class ServerProcess:
         if self.process.poll() is None:
             self.kill()
 
-    def _await_address(self) -> tuple[str, int]:
-        """Wait until it says that it serves, and read where."""
+    def _await_serving(self) -> str:
+        """Wait until it says that it serves; the line says where."""
         limit = time.monotonic() + START_S_MAX
         while time.monotonic() < limit:
             code = self.process.poll()
             if serving := _SERVING.search(self.log):
-                found = _ADDRESS.search(serving[0])
-                assert found is not None
-                return found[1], int(found[2])
+                return serving[0]
             if code is not None:
                 raise ServerEnded(f"exit code {code}: {self.log}")
             time.sleep(LOOK_AGAIN_S)
@@ -100,7 +103,20 @@ class ServerProcess:
 
 def command(*arguments: str, loop: str = "uvloop") -> list[str]:
     """Spell the command line."""
-    return [sys.executable, *PROGRAMS[loop], *arguments]
+    return [sys.executable, *PROGRAMS[loop], *arguments, *_ports_for(arguments)]
+
+
+def _ports_for(arguments: tuple[str, ...]) -> list[str]:
+    if arguments[:1] != ("serve",) or not {"--help", "--version"}.isdisjoint(arguments):
+        return []
+    given = {argument.partition("=")[0] for argument in arguments}
+    return [text for flag, value in _ANY_PORT.items() if flag not in given for text in (flag, value)]
+
+
+def _address(door: str, serving: str) -> tuple[str, int]:
+    """Read where a door listens; port 0 is one that does not."""
+    found = re.search(_ADDRESS % door, serving)
+    return (found[1], int(found[2])) if found is not None else ("", 0)
 
 
 def environment() -> dict[str, str]:

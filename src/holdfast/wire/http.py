@@ -16,13 +16,14 @@ Headers = tuple[tuple[str, str], ...]
 _encoder: Final = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: that would cost more than all else in making one
 class HttpRequest:
     """One request, whole. Header names are lower case; the path is split at its slashes after decoding, as servers do
     that route on decoded paths, so that no segment has a slash in it."""
 
     method: str
     path: str  # decoded; bytes that are not UTF-8 are kept as surrogate escapes
+    raw_path: str = ""  # as it was sent, still percent-encoded: for interfaces in whose segments a slash may stand
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
