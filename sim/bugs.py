@@ -301,7 +301,7 @@ CONNECTIONS = (
     bug(
         "nothing_behind_a_blocked_request",
         "what was sent behind a blocked request is forgotten",
-        ("doors.line:LineConnection.answer", "self._carry_on()", "pass"),
+        ("doors.line:LineConnection._go_on", "self._carry_on()", "pass"),
     ),
     bug(
         "a_long_line_is_forgiven",

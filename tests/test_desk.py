@@ -362,3 +362,16 @@ def test_a_grant_that_comes_before_the_wait_for_it_is_processed_answers_it_once(
     b.wait()
     office.commit()
     assert b.take() == [Answer.GRANTED]
+
+
+def test_whoever_turns_out_to_have_to_wait_when_the_service_drains_is_sent_home_too() -> None:
+    office = Office(late=True)
+    a, b = office.callers(2)
+    a.acquire()
+    b.acquire()
+    office.desk.drain(office.clock.now)
+    office.commit()
+    office.commit()
+    assert a.take() == [Answer.GRANTED]
+    assert b.take() == [Answer.CLOSED]
+    assert office.memory.table.resources[KEY].waiting is None

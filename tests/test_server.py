@@ -276,7 +276,7 @@ def test_a_port_that_is_taken_is_exit_code_1() -> None:
     [
         ("serve", "--line", "no such host:6388"),
         ("serve", "--line", "host.invalid:6388"),
-        ("serve", "--line", "off"),
+        ("serve", "--line", "off", "--http", "off"),
         ("serve", "--line-read-timeout", "0"),
         ("serve", "--store", "memory:?fence=/nowhere/at/all"),
         ("serve", "--store", "paper:"),

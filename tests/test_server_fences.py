@@ -59,7 +59,7 @@ def test_fences_go_on_rising_after_every_end(start: Start, file: Path, end: str)
 
 
 def test_a_new_file_starts_at_the_clock(start: Start, file: Path) -> None:
-    server, other = start(*serve(file)), start("serve")
+    server, other = start(*serve(file)), start("serve", "--store", "memory:")
     with_file, without = fences(server), fences(other)
     assert abs(with_file[0] - without[0]) < 60 * 10**9
     assert len(file.read_bytes()) in (SLOT_BYTES, 2 * SLOT_BYTES)

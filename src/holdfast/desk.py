@@ -68,6 +68,7 @@ class Desk(Sink):
         self.grants = 0
         self.expired = 0  # leases that ran out
         self.handed_over: Callable[[int], None] | None = None  # told when each claim that had waited was granted
+        self._drained_at = 0
         self._sessions_so_far = 0
         self._tickets_so_far = tickets  # above all that a store still knows from a former run
         self._news: deque[Effect] = deque()
@@ -109,6 +110,7 @@ class Desk(Sink):
         They are told when they are out of the queue, not before: nobody may be granted what they were told they lost.
         """
         self.draining = True
+        self._drained_at = now
         for session in list(self.sessions.values()):
             for ticket in list(session.awaited):
                 self.store.submit(Cancel(session.id, ticket, quiet=True), now)
@@ -177,8 +179,7 @@ class Desk(Sink):
             self._answer_claim(session, command, answer, claim)
         elif answer is CONVERTING:
             assert isinstance(command, Convert)
-            session.awaited[command.ticket] = command
-            session.face.waits(command)
+            self._await(session, command.ticket, command)
         elif isinstance(command, Cancel):
             self._answer_cancel(session, command, answer, claim)
         else:
@@ -187,10 +188,9 @@ class Desk(Sink):
     def _answer_claim(self, session: Session, command: Claim, answer: Answer, claim: Claim | None) -> None:
         if not command.tracked:
             earlier = session.awaited.get(command.ticket)
-            session.awaited[command.ticket] = command
+            self._await(session, command.ticket, command)
             if earlier is not None:
                 session.face.answer(earlier, Answer.CANCELLED, claim)  # its caller has come back and asked again
-            session.face.waits(command)
             return
         if answer is GRANTED or answer is QUEUED:
             if session.phases is None:
@@ -203,11 +203,19 @@ class Desk(Sink):
         if answer in (Answer.STORE_BUSY, Answer.STORE_FAILED):
             session.face.answer(command.request, answer, None)  # the first phase is still there, to be asked for again
             return
-        session.awaited[command.ticket] = command.request
         if answer is QUEUED:
-            session.face.waits(command.request)
+            self._await(session, command.ticket, command.request)
         else:
+            session.awaited[command.ticket] = command.request
             self._resolve(session, command.ticket, answer, claim)
+
+    def _await(self, session: Session, ticket: Ticket, request: Request) -> None:
+        """Keep a request until its claim is granted or ended; while the service drains that is right now."""
+        session.awaited[ticket] = request
+        if self.draining:
+            # It was on its way to the store when everybody else who waits was sent home.
+            self.store.submit(Cancel(session.id, ticket, quiet=True), self._drained_at)
+        session.face.waits(request)
 
     def _answer_cancel(self, session: Session, command: Cancel, answer: Answer, claim: Claim | None) -> None:
         if answer is Answer.CANCELLED:
@@ -230,6 +238,12 @@ class Desk(Sink):
         session = self.sessions.get(look.session)
         if session is not None:
             session.face.seen(views)
+
+    def foresee(self, effects: list[Effect]) -> None:
+        """Note first phases that have ended, now and not when that is told: a caller may enqueue again before."""
+        for effect in effects:
+            if isinstance(effect, Ended) and effect.claim.tracked:
+                self._phase_ended(effect.claim, effect.reason)
 
     def news(self, effects: list[Effect]) -> None:
         """Tell each caller what happened to its claims.

@@ -36,6 +36,9 @@ class Sink(ABC):
     def seen(self, look: Look, views: list[View]) -> None:
         """Take the answer to a look."""
 
+    def foresee(self, effects: list[Effect]) -> None:
+        """Hear what news will tell, before answers that go along with it: whoever is answered may ask on at once."""
+
     @abstractmethod
     def news(self, effects: list[Effect]) -> None:
         """Take what happened to third parties, in order."""

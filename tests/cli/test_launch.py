@@ -34,7 +34,7 @@ def test_a_setting_that_only_the_server_can_judge_ends_the_same_way(started, mon
 
     monkeypatch.setattr(sys.modules["holdfast.server"], "run", fail)
     assert launch(Config) == 1
-    assert capsys.readouterr().err == "holdfast: memory: is in use\n"
+    assert capsys.readouterr().err == "holdfast: sqlite:holdfast.db is in use\n"
 
 
 def test_a_fault_of_ours_is_not_dressed_up_as_a_bad_setting(started, monkeypatch):

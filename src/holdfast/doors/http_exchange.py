@@ -37,9 +37,9 @@ class Exchange(RequestResponseCycle):
             return
         if message["type"] == "http.response.start":
             assert not self.response_started
+            self.head = self._spell_head(message["status"], list(message.get("headers", ())))
             self.response_started = True
             self.waiting_for_100_continue = False
-            self.head = self._spell_head(message["status"], list(message.get("headers", ())))
             return
         assert message["type"] == "http.response.body"
         assert self.response_started

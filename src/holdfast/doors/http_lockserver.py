@@ -13,10 +13,10 @@ from holdfast.observe.operations import OperationLog
 from holdfast.ports import Clock
 from holdfast.wire import lockserver as wire
 from holdfast.wire import lockserver_answers as answers
+from holdfast.wire import openapi
 from holdfast.wire.http import HttpReply, HttpRequest, spell
 from holdfast.wire.line import LOCK
 from holdfast.wire.lockserver_answers import failure, shown
-from holdfast.wire.openapi import document
 from holdfast.wire.problems import Refusal, reply_to
 from holdfast.words import ENDED, GRANTED, NOT_HELD, RENEWED, Answer, Claim, Look, View
 
@@ -83,7 +83,7 @@ class LockServerApi:
             wire.GET: self._get,
             wire.LIST: self._list,
         }
-        self._document = HttpReply(status=200, body=document(version, name_bytes_max=settings.name_bytes_max))
+        self._document = HttpReply(status=200, body=openapi.document(version, name_bytes_max=settings.name_bytes_max))
         self._version = HttpReply(status=200, body=spell({"name": "holdfast", "version": version}))
 
     async def handle(self, request: HttpRequest) -> HttpReply:
@@ -262,6 +262,8 @@ class LockServerApi:
 
     async def _about_the_service(self, request: HttpRequest) -> HttpReply:
         path = request.path
+        if path in OLD_PAGES and request.method not in METHODS:
+            raise wire.method_not_allowed(", ".join(METHODS))
         if path == "/healthz":
             return WELL
         if path == "/metrics" and self._metrics is not None:
@@ -282,6 +284,10 @@ class LockServerApi:
             raise Refusal(503, "unavailable", why_not, answers.RETRY_AFTER)
         return WELL
 
+
+# These were there before us, and never asked for a method.
+OLD_PAGES: Final = frozenset({"/healthz", "/metrics"})
+METHODS: Final = tuple(method.upper() for method in openapi.METHODS)
 
 PAGES: Final = frozenset({"/livez", "/readyz", "/version", "/openapi.json", "/v1/openapi.json"})
 

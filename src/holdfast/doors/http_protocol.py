@@ -173,10 +173,6 @@ class HttpConnection(HttpToolsProtocol):
         exchange.connection = self
         return exchange
 
-    def on_body(self, body: bytes) -> None:
-        if not self._deaf:
-            super().on_body(body)
-
     def on_message_complete(self) -> None:
         self._arriving = False
         self._deadline = FOREVER

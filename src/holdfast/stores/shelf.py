@@ -312,6 +312,9 @@ class Shelf(Store):
     def _deliver(self, outcome: Outcome) -> None:
         self._note(outcome)
         for told in outcome.told:
+            if told.news:
+                self.sink.foresee(told.news)
+        for told in outcome.told:
             told.tell(self.sink)
         for probe, fault in outcome.probes:
             probe.done(fault)

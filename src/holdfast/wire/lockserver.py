@@ -236,9 +236,9 @@ def name_of(text: str, name_bytes_max: int) -> bytes:
 
 def ticket_of(name: bytes, key: str) -> bytes:
     """Make a ticket of an Idempotency-Key: the same key on the same lock is the same request."""
-    if not 0 < len(key) <= IDEMPOTENCY_KEY_MAX:
-        raise bad_request(f"Idempotency-Key has from 1 to {IDEMPOTENCY_KEY_MAX} characters")
-    return hashlib.sha256(len(name).to_bytes(4, "big") + name + key.encode("utf-8", "surrogateescape")).digest()
+    if not (0 < len(key) <= IDEMPOTENCY_KEY_MAX and key.isascii() and key.isprintable()):
+        raise bad_request(f"Idempotency-Key has from 1 to {IDEMPOTENCY_KEY_MAX} printable ASCII characters")
+    return hashlib.sha256(len(name).to_bytes(4, "big") + name + key.encode()).digest()
 
 
 def wait_of(query: Mapping[str, str], wait_max_ns: int) -> int:
