@@ -43,14 +43,14 @@ $(DOCS_READY): $(READY)
 
 # The tests and the measurements use a C compiler; the tests run the examples of the README, in all of their languages.
 programs:
-	@tools/need.sh cc nc node perl
+	@tools/need.sh cc curl nc node perl
 
 # It looks by itself whether anything has changed.
 fast: $(READY)
 	@$(BIN)/python -m tools.compile
 
 serve: fast
-	PYTHONPATH=$(FAST) $(BIN)/holdfast serve $(ARGS)
+	PYTHONPATH=$(FAST) exec $(BIN)/holdfast serve $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -6,12 +6,14 @@ One strike at a time; when to strike is decided by the world.
 from typing import TYPE_CHECKING
 
 from holdfast.testing.disk import PaperDisk
+from sim.files import CUTS, SickBackend
 from sim.history import Noted
 from sim.plan import SECOND
 
 if TYPE_CHECKING:
     from sim.world import World
 
+FILE_CALLS = ({"begin"}, {"load"}, {"keep"}, {"commit"}, {"commit", "keep"})
 DISK_CALLS = ({"write"}, {"sync"}, {"write", "sync"})
 
 
@@ -60,6 +62,8 @@ class Faults:
     def _trouble_disk(self) -> None:
         """Make the disk sick or well, or let the power go at one of its next calls."""
         world, disk = self._world, self._world.disk
+        if world.node is not None and world.node.backend is not None:
+            self._trouble_files(world.node.backend)
         if disk is None:
             return
         chance = world.dice.random()
@@ -73,6 +77,40 @@ class Faults:
             self._ends_left -= 1
             disk.calls_left = world.dice.randint(0, 3)
             world.history.add(Noted, f"the power will go after {disk.calls_left} calls of the disk")
+
+    def _trouble_files(self, backend: SickBackend) -> None:
+        world = self._world
+        chance = world.dice.random()
+        if backend.is_sick:
+            backend.heal()
+            world.history.add(Noted, "the files are well again")
+        elif chance < 0.3:
+            backend.refuse(world.dice.choice(FILE_CALLS))
+            world.history.add(Noted, f"the files refuse to {' and '.join(sorted(backend.refused))}")
+        elif chance < 0.5:
+            backend.intrude()
+            world.history.add(Noted, "another process has the files to itself")
+        elif chance < 0.6:
+            backend.delay_ns = world.dice.choice((1, SECOND, 3 * SECOND))
+        elif self._ends_left:
+            self._ends_left -= 1
+            backend.cut = world.dice.choice(CUTS)
+            world.history.add(Noted, f"the power will go {backend.cut}")
+
+    def restart_files(self, how: str) -> None:
+        """The server is gone: what it leaves in its files is what the next one finds."""
+        world = self._world
+        if world.node is None or world.node.backend is None or how == "stopped":
+            return
+        assert world.files is not None
+        world.files.replace(world.node.backend.remains(lose=how == "power cut"))
+
+    def clean_up(self) -> None:
+        """Leave nothing behind in the machine that the simulator runs on."""
+        if self._world.node is not None and self._world.node.backend is not None:
+            self._world.node.backend.close()
+        if self._world.files is not None:
+            self._world.files.remove()
 
     def heal_disk(self) -> None:
         disk = self._world.disk
@@ -97,6 +135,9 @@ class Faults:
     def heal(self) -> None:
         """From now on nothing goes wrong any more."""
         self._ends_left = 0
+        self._world.eager = True
         self.heal_disk()
+        if self._world.node is not None and self._world.node.backend is not None:
+            self._world.node.backend.heal()
         if self._world.disk is not None:
             self._world.disk.calls_left = None

@@ -25,6 +25,18 @@ class Rules:
     pending_bytes_max: int = 65_536
     auth_token: bytes | None = None
     fence_file: bool = False
+    store: str = "memory"  # or "sqlite"
+    batch_max: int = 1_000
+
+    @property
+    def durable(self) -> bool:
+        """Say whether what is held outlives the server, and answers come only after a transaction."""
+        return self.store == "sqlite"
+
+
+# What the desk hands to a store of transactions, or what such a store does by itself: whose it is, and its kind, which
+# is "request", "hangup", "cancel", "tick", "sweep" or "other".
+Work = tuple[int, str]
 
 
 @dataclass(slots=True)
@@ -37,9 +49,10 @@ class Event:
 
 @dataclass(slots=True)
 class Started(Event):
-    """A server began to serve, with nothing held."""
+    """A server began to serve: with nothing held, unless what is held outlives it."""
 
     rules: Rules
+    clock: int = 0  # what the machine's own clock shows
 
 
 @dataclass(slots=True)
@@ -174,6 +187,61 @@ class Drained(Event):
 @dataclass(slots=True)
 class Cleared(Event):
     """The server was told to cut whoever is still there."""
+
+
+@dataclass(slots=True)
+class Handed(Event):
+    """The desk handed something to a store of transactions: a request of this peer, or news of its end."""
+
+    peer: int
+    what: str
+
+
+@dataclass(slots=True)
+class Occupied(Event):
+    """The store has something to do."""
+
+
+@dataclass(slots=True)
+class Freed(Event):
+    """The store has nothing to do any more."""
+
+
+@dataclass(slots=True)
+class Performing(Event):
+    """The store turned to these works, all at once."""
+
+    works: tuple[Work, ...]
+
+
+@dataclass(slots=True)
+class Began(Event):
+    """A transaction began in the file, and nobody else can write."""
+
+
+@dataclass(slots=True)
+class Applied(Event):
+    """A piece of work was taken up in the transaction that runs."""
+
+    peer: int
+    what: str
+
+
+@dataclass(slots=True)
+class Committed(Event):
+    """What the transaction wrote is in the file, and no power cut takes it out."""
+
+
+@dataclass(slots=True)
+class Failed(Event):
+    """The file refused; the transaction that runs comes to nothing."""
+
+    how: str
+
+
+@dataclass(slots=True)
+class Told(Event):
+    """What the last transaction came to reached those who wait for it."""
 
 
 @dataclass(slots=True)

@@ -9,15 +9,20 @@ from collections.abc import Callable
 from holdfast.desk import Desk, Session
 from holdfast.doors.line import LineConnection, LineDoor, LineSettings
 from holdfast.engine.invariants import check_table
+from holdfast.engine.table import Table
 from holdfast.errors import FenceUnavailable
-from holdfast.ports import Face
-from holdfast.stores.fence import Fences, Mint
+from holdfast.ports import Clock, Face, Store
+from holdfast.stores.fence import DenseMint, Fences, Mint
 from holdfast.stores.journal import Journal
 from holdfast.stores.memory import MemoryStore
+from holdfast.system import not_before
 from holdfast.testing.disk import PaperDisk
 from holdfast.wire.line import Frame, LineCodec
-from holdfast.words import FOREVER
+from holdfast.words import FOREVER, RESIDENT
+from holdfast.words import Mint as MintStamp
+from sim.files import SickBackend
 from sim.history import History, HungUp, Minted, Refused, Rules, Swept, Taken, Ticked
+from sim.shelves import PaperRunner, WitnessShelf
 
 
 class Dice:
@@ -44,8 +49,8 @@ class Witness(LineCodec):
 class Counter(Desk):
     """A desk that writes down whose session ends, and when."""
 
-    def __init__(self, store: MemoryStore, history: History, *, release_on_disconnect: bool) -> None:
-        super().__init__(store, release_on_disconnect=release_on_disconnect)
+    def __init__(self, store: Store, history: History, *, release_on_disconnect: bool, tickets: int) -> None:
+        super().__init__(store, release_on_disconnect=release_on_disconnect, tickets=tickets)
         self.peer = 0  # who is connecting
         self._history = history
         self._peers: dict[int, int] = {}
@@ -55,6 +60,9 @@ class Counter(Desk):
         self._peers[session.id] = self.peer
         return session
 
+    def peer_of(self, session: int) -> int:
+        return self._peers[session]
+
     def close(self, session: Session, now: int) -> None:
         if session.id in self.sessions:
             self._history.add(HungUp, self._peers[session.id])
@@ -62,7 +70,7 @@ class Counter(Desk):
 
 
 class Node:
-    """A server that runs. Its clock is the world's time, `skew` apart."""
+    """A server that runs. Its clock is the world's time, `skew` apart, unless what it keeps is later."""
 
     def __init__(
         self,
@@ -73,30 +81,60 @@ class Node:
         dice: random.Random,
         disk: PaperDisk | None,
         fence_range: int,
+        backend: SickBackend | None = None,
     ) -> None:
         self.history = history
         self.rules = rules
-        self._skew = skew
+        self.backend = backend
+        self.clock: Clock = lambda: history.now + skew
         self._timer_at = FOREVER
         self._journal: Journal | None = None
-        self._mint = self._open_mint(disk, fence_range, dice)
-        self.store = MemoryStore(
-            self._mint_and_tell,
-            self._alarm,
-            keys_max=rules.keys_max,
-            waiters_max=rules.waiters_max,
-            idle_max_ns=rules.idle_max_ns,
+        self._runner = PaperRunner(history)
+        self.store: MemoryStore | WitnessShelf
+        if backend is None:
+            self.store = self._open_memory(disk, fence_range, dice)
+        else:
+            self.store = self._open_shelf(backend, dice)
+        self._skew = self.clock() - history.now
+        self.desk = Counter(
+            self.store, history, release_on_disconnect=rules.release_on_disconnect, tickets=self.clock()
         )
-        self.desk = Counter(self.store, history, release_on_disconnect=rules.release_on_disconnect)
+        if isinstance(self.store, WitnessShelf):
+            self.store.peer_of = self.desk.peer_of
         self.store.sink = self.desk
         self.door = LineDoor(self.desk, self.clock, self._alarm, line_settings(rules))
         self._codec = self.door.codec
+        self._alarm(self.store.next_deadline())
 
-    def _open_mint(self, disk: PaperDisk | None, fence_range: int, dice: random.Random) -> Mint:
+    def _open_memory(self, disk: PaperDisk | None, fence_range: int, dice: random.Random) -> MemoryStore:
+        self._mint: MintStamp
         if disk is None:
-            return Mint(Fences(self.clock()), Dice(dice))
-        self._journal = journal = Journal.open("fences", self.clock(), disk, fence_range)
-        return Mint(Fences(journal.floor, journal.ceiling, journal.extend), Dice(dice))
+            self._mint = Mint(Fences(self.clock()), Dice(dice))
+        else:
+            self._journal = journal = Journal.open("fences", self.clock(), disk, fence_range)
+            self._mint = Mint(Fences(journal.floor, journal.ceiling, journal.extend), Dice(dice))
+        return MemoryStore(self._mint_and_tell, self._alarm, **self._limits())
+
+    def _open_shelf(self, backend: SickBackend, dice: random.Random) -> WitnessShelf:
+        self.clock = not_before(self.clock, backend.open())
+        self._mint = DenseMint(Dice(dice))
+        shelf = WitnessShelf(
+            self.history,
+            backend,
+            self._runner,
+            self.clock,
+            self._mint_and_tell,
+            self._alarm,
+            **self._limits(),
+            batch_max=self.rules.batch_max,
+            resident=RESIDENT,
+        )
+        shelf.open()
+        return shelf
+
+    def _limits(self) -> dict[str, int]:
+        rules = self.rules
+        return {"keys_max": rules.keys_max, "waiters_max": rules.waiters_max, "idle_max_ns": rules.idle_max_ns}
 
     def _mint_and_tell(self, last: int) -> tuple[int, bytes]:
         try:
@@ -108,9 +146,6 @@ class Node:
         return fence, secret
 
     # --- time ---
-
-    def clock(self) -> int:
-        return self.history.now + self._skew
 
     def _alarm(self, when: int) -> None:
         if when < self._timer_at:
@@ -136,6 +171,17 @@ class Node:
         self.history.add(Swept, "keys")
         self.store.sweep(self.clock())
 
+    # --- transactions ---
+
+    @property
+    def has_work(self) -> bool:
+        """Say whether the store has something to do that takes its time."""
+        return self._runner.has_work
+
+    def work(self) -> None:
+        """Let the store do the next piece of it."""
+        self._runner.advance()
+
     # --- callers ---
 
     def connect(self, peer: int, left: Callable[[], None]) -> LineConnection:
@@ -156,11 +202,11 @@ class Node:
 
     def check(self) -> None:
         """Assert that the invariants of the engine hold."""
-        check_table(self.store.table, self.clock())
+        check_table(table_of(self.store), self.clock())
 
     def leftovers(self) -> dict[str, int]:
         """Count what must be gone when everybody has left and every lease is over."""
-        table = self.store.table
+        table = table_of(self.store)
         return {
             "sessions": len(self.desk.sessions),
             "connections": len(self.door.connections),
@@ -168,6 +214,10 @@ class Node:
             "keys": len(table.resources),
             "timers": sum(part.next_deadline() < FOREVER for part in (self.store, self.door)),
         }
+
+
+def table_of(store: MemoryStore | WitnessShelf) -> Table:
+    return store.table
 
 
 def line_settings(rules: Rules) -> LineSettings:

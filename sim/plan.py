@@ -4,7 +4,7 @@ Nothing happens here; the world and the callers carry the plan out.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim.history import Rules
 
@@ -32,6 +32,7 @@ class Plan:
     restarts: int  # how often the server may crash or stop
     fence_range: int  # fences that one write to the fence file pays for
     secondhand: float  # how likely a caller uses a token that it was not given
+    eagerness: float = 1.0  # how likely a store of transactions goes on at once
 
 
 def draw(dice: random.Random) -> Plan:
@@ -61,6 +62,14 @@ def draw(dice: random.Random) -> Plan:
         fence_range=dice.choice((1, 2, 5, 20)),
         secondhand=dice.choice((0.0, 0.05, 0.15)),
     )
+
+
+def on_file(plan: Plan, dice: random.Random) -> Plan:
+    """Put the same world on a store of transactions. Where it can be full of keys, each command has one of its own."""
+    crowded = plan.rules.keys_max < len(plan.locks) + len(plan.semaphores)
+    batch_max = 1 if crowded else dice.choice((1, 2, 5, 1_000))
+    rules = replace(plan.rules, store="sqlite", fence_file=False, batch_max=batch_max)
+    return replace(plan, rules=rules, eagerness=dice.choice((1.0, 0.9, 0.6, 0.3)))
 
 
 def draw_rules(dice: random.Random) -> Rules:

@@ -4,20 +4,28 @@ It shows what was recorded and judges nothing.
 """
 
 from sim.history import (
+    Applied,
+    Began,
     Came,
     CameEnd,
     Cleared,
+    Committed,
     Connected,
     Cut,
     Drained,
     Event,
+    Failed,
     Flowed,
+    Freed,
+    Handed,
     History,
     HungUp,
     Inspected,
     Lost,
     Minted,
     Noted,
+    Occupied,
+    Performing,
     Raised,
     Refused,
     Slept,
@@ -27,6 +35,7 @@ from sim.history import (
     Swept,
     Taken,
     Ticked,
+    Told,
     Torn,
     Wrote,
 )
@@ -47,6 +56,8 @@ def _line(event: Event) -> str:
 
 def _spell(event: Event) -> str:
     peer = getattr(event, "peer", None)
+    if isinstance(event, Applied) and not peer:
+        return f"store     turns to its {event.what}"
     if peer is not None:
         return f"peer {peer:3}  {_spell_peer(event)}"
     match event:
@@ -68,6 +79,12 @@ def _spell(event: Event) -> str:
             return f"world     {event.text}"
         case Swept():
             return f"server    sweeps {event.what}"
+        case Performing():
+            return f"store     turns to {', '.join(f'{what} {peer}' if peer else what for peer, what in event.works)}"
+        case Failed():
+            return f"store     fails: {event.how}"
+        case Occupied() | Freed() | Began() | Committed() | Told():
+            return f"store     {WORDS[type(event)]}"
         case Ticked() | Drained() | Cleared():
             return f"server    {WORDS[type(event)]}"
     return repr(event)
@@ -84,6 +101,11 @@ WORDS: dict[type[Event], str] = {
     Ticked: "does its timed work",
     Drained: "is asked to finish",
     Cleared: "cuts whoever is left",
+    Occupied: "has something to do",
+    Freed: "has nothing to do any more",
+    Began: "begins a transaction",
+    Committed: "has made it last",
+    Told: "tells what came of it",
 }
 
 
@@ -97,6 +119,10 @@ def _spell_peer(event: Event) -> str:
             return f"asks       {_data(b' | '.join((event.command, event.key, event.arg)))}"
         case Cut():
             return f"is cut off by the server: {event.how}"
+        case Handed():
+            return f"hands on   {event.what}"
+        case Applied():
+            return f"is served  {event.what}"
     return WORDS[type(event)]
 
 

@@ -13,6 +13,7 @@ from holdfast.testing.disk import PaperDisk, PowerCut
 from holdfast.words import FOREVER
 from sim.callers import Caller
 from sim.faults import Faults
+from sim.files import Files, SickBackend
 from sim.history import (
     Cleared,
     Connected,
@@ -23,6 +24,7 @@ from sim.history import (
     Lost,
     Minted,
     Noted,
+    Performing,
     Raised,
     Slept,
     Started,
@@ -33,7 +35,10 @@ from sim.history import (
 )
 from sim.network import Link
 from sim.node import Node
-from sim.plan import SECOND, draw
+from sim.plan import SECOND, draw, on_file
+
+# How many worlds have a store of transactions.
+SHARE_ON_FILE = 1 / 3
 
 WALL_CLOCK = 1_700_000_000 * SECOND
 MILLISECOND = SECOND // 1000
@@ -42,7 +47,7 @@ MILLISECOND = SECOND // 1000
 STRIDES = (1, MILLISECOND, SECOND // 4, SECOND // 2, SECOND, SECOND, 2 * SECOND, 5 * SECOND)
 
 # Only with these can anything change that the invariants speak of.
-STIRRING = (Taken, Ticked, Lost, Cut, Swept, Drained)
+STIRRING = (Taken, Ticked, Lost, Cut, Swept, Drained, Performing)
 
 # A server that wants to be woken this often while time passes has stopped making progress.
 TICKS_MAX = 2_000
@@ -54,6 +59,9 @@ class World:
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.plan = draw(self.dice)
+        store_dice = random.Random(f"the store of {seed}")
+        if store_dice.random() < SHARE_ON_FILE:
+            self.plan = on_file(self.plan, store_dice)
         self.history = History(seed)
         self.node: Node | None = None
         self.draining = False
@@ -66,10 +74,14 @@ class World:
         self._peers = 0
         self._starts = 0
         self._file_has_served = False
+        self.files: Files | None = None
+        self.eager = False  # from now on the store does its work at once
 
     def run(self) -> History:
         """Live from the first start to the last stop, or to the first thing that must never happen."""
         try:
+            if self.plan.rules.durable:
+                self.files = Files()
             self.start()
             for _ in range(self.plan.steps):
                 self._step()
@@ -78,11 +90,15 @@ class World:
             self._finish()
         except Exception:  # noqa: BLE001  whatever the server lets out is what we are looking for
             self.history.add(Raised, traceback.format_exc())
+        finally:
+            self._faults.clean_up()
         return self.history
 
     # --- one step ---
 
     def _step(self) -> None:
+        if self.node is not None and self.node.has_work and self.dice.random() < 0.5:
+            self._call(self.node.work)
         chance = self.dice.random()
         if chance >= self.plan.haste:
             self._let_time_pass()
@@ -131,7 +147,7 @@ class World:
         link = Link(self._peers, self.history)
         self.links.append(link)
         self.call(self._meet, node, link)
-        return link
+        return link if link in self.links else None  # unless the server has died meanwhile
 
     def _meet(self, node: Node, link: Link) -> None:
         self.history.add(Connected, link.peer)
@@ -169,7 +185,18 @@ class World:
     # --- calls into the server ---
 
     def call(self, act: Callable[..., None], *args: object) -> None:
-        """Let the server do one thing, and look at its invariants; the power may go in the middle of it."""
+        """Let the server do one thing, and its store perhaps some of its work behind it."""
+        self._call(act, *args)
+        self._let_store_work()
+
+    def _let_store_work(self) -> None:
+        while (node := self.node) is not None and node.has_work:
+            if not self.eager and self.dice.random() >= self.plan.eagerness:
+                return
+            self._call(node.work)
+
+    def _call(self, act: Callable[..., None], *args: object) -> None:
+        """Let one thing happen, and look at the invariants; the power may go in the middle of it."""
         history = self.history
         history.step += 1
         so_far = len(history.events)
@@ -208,7 +235,7 @@ class World:
             ticks += 1
             if ticks > TICKS_MAX:
                 raise RuntimeError("the server wants to be woken again and again")
-        self.history.now = until
+        self.history.now = max(until, self.history.now)  # a transaction may have had to wait
 
     def _tick(self) -> None:
         if self.node is not None:
@@ -229,6 +256,7 @@ class World:
                 dice=self.dice,
                 disk=self.disk,
                 fence_range=self.plan.fence_range,
+                backend=self._open_files(),
             )
         except PowerCut:
             self.crash("power cut")
@@ -238,7 +266,10 @@ class World:
             self._starts += 1
             self._file_has_served = True
             self.draining = False
-            self.history.add(Started, self.plan.rules)
+            self.history.add(Started, self.plan.rules, self.history.now + self._skew)
+
+    def _open_files(self) -> SickBackend | None:
+        return None if self.files is None else SickBackend(self.files.path, self.history, self.dice)
 
     def _cannot_start(self, error: FenceFileError) -> None:
         """A sick disk may keep a server from starting; a healthy one only if the file was cut short while it grew.
@@ -264,6 +295,7 @@ class World:
 
     def crash(self, how: str) -> None:
         """The server is gone from one instant to the next. What was written and not synced may be lost."""
+        self._faults.restart_files(how)
         self.history.add(Stopped, how)
         self.node = None
         for caller in self.callers:
@@ -291,9 +323,10 @@ class World:
         if self.node is not None:
             self.call(self._clear, self.node)
         self._say_farewells()
-        if self.node is not None:
-            self.node.close()
-            self.crash("stopped")
+        if (node := self.node) is not None:
+            self._call(node.close)
+            if self.node is node:
+                self.crash("stopped")
 
     def _clear(self, node: Node) -> None:
         self.history.add(Cleared)
@@ -320,6 +353,7 @@ class World:
 
     def _settle(self) -> None:
         """Let everything arrive and be read that is on its way."""
+        self._let_store_work()
         for _ in range(10):
             for link in list(self.links):
                 while link.has_news:

@@ -34,15 +34,15 @@ BLOCKING = (ACQUIRE, WAIT)
 
 def check_answers(talks: Talks) -> Iterator[Finding]:
     ends = first_ends(talks.events)
-    for place, event in enumerate(talks.events):
+    for place, event in enumerate(talks.raw.events):
         if isinstance(event, Wrote) and not event.data.endswith(b"\n"):
             yield Finding("answers", event.step, f"peer {event.peer} got half a line: {event.data!r}")
-        if isinstance(event, Wrote) and talks.answered.get(place) is None:
+        if isinstance(event, Wrote) and talks.raw.answered.get(place) is None:
             yield Finding("answers", event.step, f"peer {event.peer} got {event.data!r} out of nowhere")
     for request in talks.requests:
         yield from _check_request(request, ends.get(request.peer))
     for talk in talks.by_peer.values():
-        yield from _check_surplus(talks, talk)
+        yield from _check_surplus(talks.raw, talk)
 
 
 def _check_request(request: Request, end: Event | None) -> Iterator[Finding]:

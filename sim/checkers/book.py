@@ -5,10 +5,14 @@ It looks at everybody every time, knows nothing of the engine, and decides nothi
 
 from dataclasses import dataclass, field
 
+from sim.checkers.asks import ENQUEUE
 from sim.checkers.talks import Request
 from sim.history import Rules
 
 FOR_EVER = 1 << 63
+
+# Who holds what was held when an earlier server ended.
+NOBODY = 0
 
 # A server that could get no fence tries again this much later at the latest.
 FENCE_RETRY_NS = 100_000_000
@@ -41,9 +45,19 @@ class Key:
     fence: int = 0
     touched: int = 0
     excused_until: int = -1  # no fence could be had: whoever is next may have to wait until then
+    vague: bool = False  # nobody uses it, and a transaction that failed may have made the server forget it
 
     def has_room_for_next(self) -> bool:
         return bool(self.queue) and len(self.held) < self.limit
+
+    @property
+    def title(self) -> str:
+        """The name without its namespace."""
+        return self.name.partition(" ")[2]
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.held and not self.queue
 
     def holder(self, token: bytes) -> Claim | None:
         return next((claim for claim in self.held if claim.token == token), None)
@@ -106,11 +120,38 @@ class Book:
         self.rules = rules
         self.keys: dict[str, Key] = {}
         self.phases: dict[tuple[int, str], Phase] = {}
+        self.fences: dict[str, int] = {}  # the last ones of keys that are not among them
         self.orders = 0
 
     def key_of_fence(self, last: int) -> Key | None:
         """Find the key that was granted with this fence last."""
         return next((key for key in self.keys.values() if key.fence == last), None)
+
+    def reach(self, request: Request) -> Key | None:
+        """Find the key of a request, or make it; None if there are too many."""
+        ask = request.ask
+        key = self.keys.get(ask.key)
+        if key is not None and key.vague and key.is_idle and request.reply != b"error_limit_mismatch":
+            key.limit = ask.limit  # it had been forgotten
+        if key is not None:
+            key.vague = False
+        elif len(self.keys) < self.rules.keys_max or self._may_have_room(request):
+            key = self.keys[ask.key] = Key(ask.key, ask.limit, fence=self.fences.get(ask.key, 0))
+        return key
+
+    def _may_have_room(self, request: Request) -> bool:
+        """Where it is not known which keys the server has forgotten, its answer says whether there was room."""
+        return any(key.vague for key in self.keys.values()) and request.reply != b"error_max_locks"
+
+    def make_claim(self, request: Request, now: int) -> Claim:
+        self.orders += 1
+        tracked = request.ask.verb == ENQUEUE
+        due = FOR_EVER if tracked else now + request.ask.patience_ns
+        return Claim(request.peer, tracked, request.ask.lease_ns, due, self.orders, request, due)
+
+    def keep_phase(self, claim: Claim, key: Key) -> None:
+        if claim.tracked:
+            self.phases[claim.peer, key.name] = Phase(claim)
 
     def is_enqueued(self, peer: int, name: str) -> bool:
         phase = self.phases.get((peer, name))
@@ -136,8 +177,29 @@ class Book:
 
     def sweep_keys(self, now: int) -> None:
         for key in list(self.keys.values()):
-            if not key.held and not key.queue and key.touched + self.rules.idle_max_ns < now:
-                del self.keys[key.name]
+            if key.is_idle and not key.vague and key.touched + self.rules.idle_max_ns < now:
+                self.drop(key)
+
+    def drop(self, key: Key) -> None:
+        """Forget a key; a server that keeps its fence for ever goes on from there."""
+        del self.keys[key.name]
+        if self.rules.durable:
+            self.fences[key.name] = key.fence
+
+    def doubt(self) -> None:
+        """A transaction has failed: it is not known any more which of the keys that nobody uses the server knows."""
+        for key in self.keys.values():
+            key.vague = key.is_idle
+
+    def survive(self) -> None:
+        """The server is gone. What was held stays held, by nobody in particular; nobody waits any more."""
+        self.phases.clear()
+        for key in list(self.keys.values()):
+            key.queue.clear()
+            for claim in key.held:
+                claim.peer, claim.tracked, claim.request = NOBODY, False, None
+            if key.is_idle:
+                self.drop(key)
 
     def soonest(self) -> int:
         """Say when something happens next by itself."""

@@ -15,6 +15,8 @@ from sim.checkers.ledger import check_ledger
 from sim.checkers.leftovers import check_leftovers
 from sim.checkers.order import check_order
 from sim.checkers.patience import check_patience
+from sim.checkers.promises import check_promises
+from sim.checkers.straight import straighten
 from sim.checkers.talks import Finding, Talks
 from sim.history import History
 
@@ -22,6 +24,7 @@ Checker = Callable[[Talks], Iterator[Finding]]
 
 CHECKERS: tuple[Checker, ...] = (
     check_leftovers,
+    check_promises,
     check_exclusion,
     check_fences,
     check_order,
@@ -38,5 +41,5 @@ FINDINGS_MAX = 3
 
 def judge(history: History) -> list[Finding]:
     """Let every checker say what it finds."""
-    talks = Talks(history)
+    talks = straighten(Talks(history))
     return [finding for check in CHECKERS for finding in islice(check(talks), FINDINGS_MAX)]

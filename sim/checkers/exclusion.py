@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sim.checkers.asks import ENQUEUE, LOCK_LIMIT, RELEASE, RENEW, WAIT
 from sim.checkers.talks import Finding, Request, Talks
-from sim.history import HungUp, Lost, Started, Stopped
+from sim.history import HungUp, Lost, Rules, Started, Stopped
 
 
 class _Hold:
@@ -31,7 +31,7 @@ def check_exclusion(talks: Talks) -> Iterator[Finding]:
     step = 0
     granted: list[Request] = []  # in this step; whoever gave way in the same step did so first
     released: set[bytes] = set()
-    release_on_disconnect = True
+    rules = Rules()
     for place, event in enumerate(talks.events):
         if event.step != step:
             for request in granted:
@@ -47,12 +47,13 @@ def check_exclusion(talks: Talks) -> Iterator[Finding]:
                 granted.append(request)
         match event:
             case Started():
-                release_on_disconnect = event.rules.release_on_disconnect
+                rules = event.rules
             case Stopped():
-                holds.clear()
-                granted.clear()
+                if not rules.durable:
+                    holds.clear()
+                    granted.clear()
             case Lost() | HungUp():
-                if release_on_disconnect:
+                if rules.release_on_disconnect:
                     _forget(event.peer, holds)
                     granted = [request for request in granted if request.peer != event.peer]
 

@@ -11,9 +11,28 @@ from sim.history import Minted, Started
 
 
 def check_fences(talks: Talks) -> Iterator[Finding]:
+    if any(isinstance(event, Started) and event.rules.durable for event in talks.events):
+        yield from _check_dense(talks)
+        return
     yield from _check_minted(talks)
     yield from _check_tokens(talks)
     yield from _check_order(talks)
+
+
+def _check_dense(talks: Talks) -> Iterator[Finding]:
+    """Where every key counts for itself, no fence of it is given to two claims, nor a lower one later; ever."""
+    last: dict[str, Request] = {}
+    owners: dict[tuple[str, int], bytes] = {}
+    for request in sorted(talks.grants(), key=lambda request: request.reply_place):
+        key = request.ask.key
+        if owners.setdefault((key, request.fence), request.token) != request.token:
+            yield Finding("fences", request.reply_step, f"{request} got the fence of another claim")
+        if request.ask.verb == WAIT:
+            continue
+        before = last.get(key)
+        if before is not None and before.reply_step < request.reply_step and before.fence >= request.fence:
+            yield Finding("fences", request.reply_step, f"{request} got a lower fence than was given before")
+        last[key] = request
 
 
 def _check_minted(talks: Talks) -> Iterator[Finding]:

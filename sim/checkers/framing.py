@@ -68,7 +68,8 @@ class _Stream:
         requests = self.talk.requests
         if not 0 < self.taken <= len(requests):
             return False
-        return requests[self.taken - 1].ask.verb in (ACQUIRE, WAIT) and self.replied < self.taken + self.greeting
+        last = requests[self.taken - 1]
+        return (last.handed or last.ask.verb in (ACQUIRE, WAIT)) and self.replied < self.taken + self.greeting
 
     def take_in(self, data: bytes, now: int) -> None:
         """Cut what arrived into lines, and lines into frames; behind a line that is too long there are none."""
@@ -92,6 +93,7 @@ class _Stream:
 
 
 def check_framing(talks: Talks) -> Iterator[Finding]:
+    talks = talks.raw
     sleep = Sleep(talks.events)
     streams: dict[int, _Stream] = {}
     stirred: set[int] = set()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sim.checkers.asks import RELEASE, RENEW
 from sim.checkers.talks import Finding, Request, Talks
-from sim.history import Drained, HungUp, Lost, Started, Stopped
+from sim.history import Drained, HungUp, Lost, Rules, Started, Stopped
 
 
 class _Good:
@@ -27,22 +27,23 @@ Tokens = dict[tuple[str, bytes], _Good]
 def check_leases(talks: Talks) -> Iterator[Finding]:
     tokens: Tokens = {}
     known: set[tuple[str, bytes]] = set()
-    release_on_disconnect = True
+    rules = Rules()
     draining = False
     for place, event in enumerate(talks.events):
         match event:
             case Started():
-                release_on_disconnect = event.rules.release_on_disconnect
+                rules = event.rules
                 draining = False
             case Drained():
                 draining = True
             case Stopped():
-                tokens.clear()
+                if not rules.durable:
+                    tokens.clear()
             case Lost() | HungUp():
-                if release_on_disconnect:
+                if rules.release_on_disconnect:
                     _forget(event.peer, tokens)
         request = talks.taken.get(place)
-        if request is not None and request.ask.verb in (RELEASE, RENEW) and not draining:
+        if request is not None and _counts(request, draining=draining):
             yield from _use(request, tokens)
         if request is not None and (request.ask.key, request.token) in tokens:
             _grant(request, tokens)  # the second phase of two, of a claim whose token was known before
@@ -50,6 +51,12 @@ def check_leases(talks: Talks) -> Iterator[Finding]:
             if answered.token and (answered.ask.key, answered.token) not in known:
                 known.add((answered.ask.key, answered.token))
                 _grant(answered, tokens)
+
+
+def _counts(request: Request, *, draining: bool) -> bool:
+    """Say whether a token was used, and not only shown in vain."""
+    turned_away = draining and not request.handed
+    return request.ask.verb in (RELEASE, RENEW) and not turned_away and not request.failed
 
 
 def _grant(request: Request, tokens: Tokens) -> None:

@@ -12,6 +12,7 @@ from sim.history import Drained, Inspected, Raised, Started
 
 
 def check_leftovers(talks: Talks) -> Iterator[Finding]:
+    talks = talks.raw
     draining = False
     for event in talks.events:
         if isinstance(event, (Started, Drained)):

@@ -10,7 +10,7 @@ class Sleep:
     """All the times when the server could do nothing."""
 
     def __init__(self, events: list[Event]) -> None:
-        self._naps = [(event.at, event.until) for event in events if isinstance(event, Slept)]
+        self._naps = sorted((event.at, event.until) for event in events if isinstance(event, Slept))
 
     def wake_after(self, when: int) -> int:
         """Say when something that was due at `when` could be done at last."""

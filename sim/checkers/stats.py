@@ -15,6 +15,7 @@ Row = dict[str, str | int | float]
 def wrong_in_stats(text: bytes, book: Book, connections: int, sessions: dict[int, int], now: int) -> str | None:
     """Say what is wrong with an answer; `sessions` has the numbers of the connections."""
     told = json.loads(text)
+    _resolve_vague(told, book, now)
     due = _spell(book, sessions, now)
     if list(told) != ["connections", *due]:
         return f"of {list(told)}"
@@ -26,14 +27,35 @@ def wrong_in_stats(text: bytes, book: Book, connections: int, sessions: dict[int
     return None
 
 
+def _resolve_vague(told: dict[str, list[Row]], book: Book, now: int) -> None:
+    """Where it was not known whether the server has forgotten a key, what it tells settles that."""
+    sure = [(_kind(key), _idle_row(key, now)) for key in book.keys.values() if key.is_idle and not key.vague]
+    for key in [key for key in book.keys.values() if key.vague]:
+        kind = _kind(key)
+        rows = [row for row in told.get(f"idle_{kind}", []) if row["key"] == key.title and (kind, row) not in sure]
+        if not rows:
+            book.drop(key)
+            continue
+        key.touched = now - round(float(rows[0]["idle_s"]) * SECOND)
+        key.vague = False
+        sure.append((kind, rows[0]))
+
+
+def _kind(key: Key) -> str:
+    """Say where a key is listed: the number of seats decides, not the namespace."""
+    return "locks" if key.limit == 1 else "semaphores"
+
+
+def _idle_row(key: Key, now: int) -> Row:
+    return {"key": key.title, "idle_s": (now - key.touched) / SECOND}
+
+
 def _spell(book: Book, sessions: dict[int, int], now: int) -> dict[str, list[Row]]:
     lists: dict[str, list[Row]] = {"locks": [], "semaphores": [], "idle_locks": [], "idle_semaphores": []}
     for key in book.keys.values():
-        # The number of seats decides, not the namespace.
-        kind = "locks" if key.limit == 1 else "semaphores"
-        name = key.name.partition(" ")[2]
-        if not key.held and not key.queue:
-            lists[f"idle_{kind}"].append({"key": name, "idle_s": (now - key.touched) / SECOND})
+        kind, name = _kind(key), key.title
+        if key.is_idle:
+            lists[f"idle_{kind}"].append(_idle_row(key, now))
         elif key.limit == 1:
             lists[kind].append({"key": name, **_owner(key, sessions, now), "waiters": len(key.queue)})
         else:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sim.checkers.asks import Ask, read
-from sim.history import Connected, Event, History, Rules, Started, Taken, Wrote
+from sim.history import Connected, Event, Handed, History, Rules, Started, Taken, Wrote
 
 GRANT = re.compile(rb"(ok|acquired) ([0-9a-f]{32}) ([0-9]+)")
 
@@ -41,6 +41,10 @@ class Request:
     reply_at: int = 0
     token: bytes = b""  # of the grant, if the reply is one
     granted_lease_ns: int = 0
+    handed: bool = False  # to a store of transactions
+    failed: bool = False  # with the transaction that it was part of
+    told_at: int = 0  # when its reply was written, which may be later than when it was decided
+    connections: int | None = None  # how many there were then
 
     @property
     def fence(self) -> int:
@@ -69,6 +73,7 @@ class Talks:
 
     def __init__(self, history: History) -> None:
         self.events = history.events
+        self.raw = self  # what was seen, where this is a straightened view of it
         self.by_peer: dict[int, Talk] = {}
         self.requests: list[Request] = []
         self.taken: dict[int, Request] = {}  # by the place of the event
@@ -84,6 +89,8 @@ class Talks:
                 self._take(place, event)
             case Wrote():
                 self._answer(place, event)
+            case Handed(what="request"):
+                self.by_peer[event.peer].requests[-1].handed = True
             case Connected():
                 greeted = self._rules.auth_token is None
                 self.by_peer[event.peer] = Talk(self._run, event.peer, self._rules, greeted)

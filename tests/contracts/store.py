@@ -72,7 +72,9 @@ class StoreContract:
         assert rig.now_is(late).mode == PR
 
     def test_seats_are_given_out_up_to_the_limit(self, rig: Rig) -> None:
-        seats = [rig.ask(POOL, CW, session=session, limit=3, units=units) for session, units in ((1, 1), (2, 2), (3, 1))]
+        seats = [
+            rig.ask(POOL, CW, session=session, limit=3, units=units) for session, units in ((1, 1), (2, 2), (3, 1))
+        ]
         assert rig.log.take() == [Answer.GRANTED, Answer.GRANTED, Answer.QUEUED]
         rig.end(seats[1])
         assert rig.log.take() == [Answer.ENDED, Granted]
@@ -223,7 +225,7 @@ class StoreContract:
 
     def test_a_hangup_that_keeps_leaves_what_is_held_to_its_lease(self, rig: Rig) -> None:
         one = rig.ask(lease_s=20)
-        rig.ask(OTHER, session=2)
+        rig.ask(OTHER, session=2, lease_s=None)
         rig.ask(OTHER, session=1)
         waiter = rig.ask(session=3)
         rig.log.take()

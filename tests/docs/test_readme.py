@@ -9,11 +9,13 @@ import shlex
 import signal
 import subprocess
 import sys
+import urllib.request
 from contextlib import contextmanager
 
 import pytest
 
-from bench.servers import holdfast, running
+from bench.servers import running
+from holdfast.testing.process import ServerProcess
 from tests.docs.pages import PORT, ROOT, blocks, read
 from tests.docs.wire import WAIT_S_MAX, calling, slow_wire
 
@@ -30,8 +32,8 @@ COMMANDS = [block for block in README if block.language == "sh" and not block.te
 
 
 @pytest.fixture(scope="module")
-def server():
-    with running("readme", holdfast) as server:
+def server(tmp_path_factory):
+    with ServerProcess("serve", log=tmp_path_factory.mktemp("readme") / "log") as server:
         yield server
 
 
@@ -111,21 +113,40 @@ def end(terminals):
         terminal.communicate()
 
 
-def test_what_is_typed_with_nc_is_answered_as_shown(server):
-    terminals = []
+PLACEHOLDERS = {"32 hex": "[0-9a-f]{32}", "ms": "[0-9]{13}", "lease": "[0-9a-f-]{36}"}
+
+
+def test_what_is_typed_is_answered_as_shown(server):
+    terminals, known = [], {}
     try:
         for block in TRANSCRIPTS:
-            typed, *shown = block.at_port(server.port).splitlines()
-            assert typed.startswith("$ ")
-            terminal = subprocess.Popen(
-                typed[2:], shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
-            )
-            terminals.append(terminal)
-            for line in shown:
-                pattern = re.escape(line).replace(re.escape("<32 hex>"), "[0-9a-f]{32}")
-                assert re.fullmatch(pattern, terminal.stdout.readline().decode().rstrip("\n"))
+            for line in block.at_port(server.port).replace(":8080", f":{server.http_port}").splitlines():
+                for name, value in known.items():
+                    line = line.replace(f"<{name}>", value)  # noqa: PLW2901  what was shown before is typed now
+                if line.startswith("$ "):
+                    terminals.append(typing(line.removeprefix("$ ")))
+                else:
+                    hear(terminals[-1], line, known)
     finally:
         end(terminals)
+
+
+def typing(command):
+    return subprocess.Popen(
+        command, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+    )
+
+
+def hear(terminal, expected, known):
+    """Read a line, which has to be as shown, and remember the lease id in it."""
+    pattern = re.escape(expected)
+    for name, form in PLACEHOLDERS.items():
+        pattern = pattern.replace(re.escape(f"<{name}>"), f"({form})")
+    heard = terminal.stdout.readline().decode().rstrip("\n")
+    found = re.fullmatch(pattern, heard)
+    assert found, heard
+    if "<lease>" in expected:
+        known["lease"] = next(group for group in found.groups() if len(group) == 36)
 
 
 @pytest.mark.parametrize("command", [block.text for block in COMMANDS if block.text.startswith("make ")])
@@ -147,3 +168,21 @@ def test_the_stand_in_for_dflockd_starts_with_the_flags_shown(tmp_path):
     with running("dflockd", stand_in) as server, calling(server.port) as caller:
         assert caller.ask("l", "job", "0 30").startswith("ok ")
     assert (tmp_path / "fence").stat().st_size > 0
+
+
+def test_the_stand_in_for_lockserver_starts_with_the_variables_shown(tmp_path):
+    (command,) = [block.text for block in COMMANDS if "lockserver" in block.text]
+    *variables, program, name = shlex.split(command)
+    assert (program, name) == (".venv/bin/holdfast", "lockserver")
+    here = [variable.replace("./", f"{tmp_path}/") for variable in variables]
+
+    def stand_in(port):
+        given = [variable.replace("8080", str(port)) for variable in here]
+        return ["env", *given, sys.executable, "-m", "holdfast", "lockserver"]
+
+    with (
+        running("lockserver", stand_in) as server,
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=WAIT_S_MAX) as answer,
+    ):
+        assert answer.status == 200
+    assert (tmp_path / "lockserver.db").exists()

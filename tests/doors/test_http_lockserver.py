@@ -1,97 +1,18 @@
-"""LockServer's API from request to reply, on a real desk and store with a clock that is moved by hand.
+"""Leases from request to reply: every outcome, waiting, coming back, looking, and what goes wrong.
 
-Bodies, paths and spelling are tested with the codec; what travels over sockets in test_http_protocol.py.
+Bodies, paths and spelling are tested with the codec; tokens, pages and counting in test_http_lockserver_about.py.
 """
 
 import asyncio
-import json
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from holdfast.doors.asker import Asker
-from holdfast.doors.http_lockserver import LockServerApi, LockServerSettings
-from holdfast.doors.rights import Rights
-from holdfast.observe.counters import OperationCounters
 from holdfast.observe.operations import ALL, OperationLog
-from holdfast.wire.http import HttpReply, HttpRequest
+from holdfast.wire.http import HttpRequest
 from holdfast.wire.problems import PROBLEM_JSON
-from holdfast.words import SECOND, Answer, Claim, Command, End, Look, Renew
-from tests.office import Office
-
-LEASE_ID = "00000000-0000-4000-8000-000000000000"  # the one that a counting mint makes
-
-TOKENS = """{"tokens": [
-    {"name": "reader", "token": "see", "rights": {"": ["read"]}},
-    {"name": "worker", "token": "do", "rights": {"jobs/": ["hold"], "job": ["hold"]}}
-]}"""
-
-
-class Shop:
-    """The API, and everything behind it."""
-
-    def __init__(self, *, lease_ids_shown: bool = False, late: bool = False, limits: Any = None, **more: Any) -> None:
-        self.office = Office(late=late, **(limits or {}))
-        self.counters = OperationCounters()
-        settings = LockServerSettings(name_bytes_max=20, wait_max_ns=60 * SECOND, lease_ids_shown=lease_ids_shown)
-        self.api = LockServerApi(
-            Asker(self.office.desk, self.office.clock, resident=True),
-            self.office.clock,
-            settings,
-            version="1.2.3",
-            count=self.counters.count,
-            **more,
-        )
-
-    async def ask(self, method: str, path: str, body: Any = None, /, **headers: str) -> HttpReply:
-        path, _, query = path.partition("?")
-        return await self.api.handle(
-            HttpRequest(
-                method=method,
-                path=path,
-                query=dict(pair.split("=", 1) for pair in query.split("&") if pair),
-                headers={name.replace("_", "-"): value for name, value in headers.items()},
-                body=body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b"",
-                id="r-1",
-            )
-        )
-
-    async def acquire(self, owner: str = "w1", name: str = "job", query: str = "", **headers: str) -> HttpReply:
-        body = {"owner_id": owner, "ttl_ms": 3000}
-        return await self.ask("POST", f"/v1/locks/{name}/acquire{query}", body, **headers)
-
-    async def renew(self, owner: str = "w1", fence: int = 1, ms: int = 60_000, lease_id: str = LEASE_ID) -> HttpReply:
-        body = {"owner_id": owner, "lease_id": lease_id, "fencing_token": fence, "extend_by_ms": ms}
-        return await self.ask("POST", "/v1/locks/job/renew", body)
-
-    async def release(self, owner: str = "w1", fence: int = 1, lease_id: str = LEASE_ID) -> HttpReply:
-        body = {"owner_id": owner, "lease_id": lease_id, "fencing_token": fence}
-        return await self.ask("POST", "/v1/locks/job/release", body)
-
-    async def get(self, name: str = "job", **headers: str) -> Any:
-        return found(await self.ask("GET", f"/v1/locks/{name}", **headers))
-
-    def counted(self) -> dict[str, dict[str, int]]:
-        return {
-            name: {result: count for result, count in operation.results.items() if count}
-            for name, operation in self.counters.operations.items()
-        }
-
-
-def found(reply: HttpReply) -> Any:
-    assert reply.body.endswith(b"\n")
-    return json.loads(reply.body)
-
-
-def play(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(story, 10))
-
-
-async def turns() -> None:
-    """Let everybody go on who can."""
-    for _ in range(5):
-        await asyncio.sleep(0)
+from holdfast.words import Answer, Claim, Command, End, Look, Renew
+from tests.doors.shop import LEASE_ID, Shop, found, play, turns
 
 
 def test_a_lease_from_acquire_to_release() -> None:
@@ -373,105 +294,3 @@ def test_a_full_table_names_its_limit() -> None:
         waiting.cancel()
 
     play(story())
-
-
-# --- rights ---
-
-
-def test_tokens_decide_who_may_do_what() -> None:
-    async def story() -> None:
-        shop = Shop(rights=Rights.load(TOKENS), metrics=lambda: b"m 1\n")
-        read, hold = "Bearer see", "Bearer do"
-        assert (await shop.acquire()).status == 401
-        assert (await shop.acquire(authorization="Bearer x")).headers == (("WWW-Authenticate", "Bearer"),)
-        assert (await shop.acquire(authorization=read)).status == 403
-        assert (await shop.acquire(authorization=hold)).status == 200
-        assert (await shop.acquire(authorization=hold, name="other")).status == 403
-        for path in ("/v1/locks/job", "/v1/locks", "/metrics"):
-            assert (await shop.ask("GET", path)).status == 401
-            assert (await shop.ask("GET", path, authorization=hold)).status == 403
-            assert (await shop.ask("GET", path, authorization=read)).status == 200
-        for path in ("/healthz", "/livez", "/readyz", "/version", "/openapi.json"):
-            assert (await shop.ask("GET", path)).status == 200
-
-    play(story())
-
-
-# --- the service itself ---
-
-
-def test_whether_the_process_lives_is_told_to_any_method() -> None:
-    async def story() -> None:
-        shop = Shop()
-        for method in ("GET", "POST", "DELETE", "OPTIONS"):
-            reply = await shop.ask(method, "/healthz")
-            assert (reply.status, found(reply)) == (200, {"status": "ok"})
-        assert (await shop.ask("GET", "/healthz/")).status == 404
-        assert (await shop.ask("GET", "/livez")).status == 200
-        reply = await shop.ask("POST", "/livez")
-        assert (reply.status, reply.headers) == (405, (("Allow", "GET, HEAD"),))
-
-    play(story())
-
-
-def test_a_server_that_cannot_serve_says_why() -> None:
-    async def ready() -> str | None:
-        return "the disk is full"
-
-    async def story() -> None:
-        reply = await Shop(ready=ready).ask("GET", "/readyz")
-        assert (reply.status, found(reply)) == (503, {"error": "the disk is full"})
-        assert (await Shop().ask("GET", "/readyz")).status == 200
-
-    play(story())
-
-
-def test_version_document_and_metrics() -> None:
-    async def story() -> None:
-        shop = Shop(metrics=lambda: b"m 1\n")
-        assert found(await shop.ask("GET", "/version")) == {"name": "holdfast", "version": "1.2.3"}
-        document = await shop.ask("GET", "/openapi.json")
-        assert found(document)["info"]["version"] == "1.2.3"
-        assert (await shop.ask("GET", "/v1/openapi.json")).body == document.body
-        reply = await shop.ask("GET", "/metrics")
-        assert (reply.body, reply.media_type) == (b"m 1\n", "text/plain; version=0.0.4; charset=utf-8")
-        assert (await Shop().ask("GET", "/metrics")).status == 404
-
-    play(story())
-
-
-# --- counting and logging ---
-
-
-def test_every_outcome_is_counted() -> None:
-    async def story() -> None:
-        shop = Shop()
-        await shop.acquire()
-        await shop.acquire()
-        await shop.renew()
-        await shop.renew(fence=9)
-        await shop.release()
-        await shop.release()
-        assert shop.counted() == {
-            "acquire": {"success": 1, "fail": 1},
-            "renew": {"success": 1, "fail": 1},
-            "release": {"success": 1, "fail": 1},
-        }
-
-    play(story())
-
-
-def test_operations_are_logged_with_the_id_of_their_request(capsys: pytest.CaptureFixture[str]) -> None:
-    async def story() -> None:
-        shop = Shop(log=OperationLog(ALL, lambda: 0))
-        await shop.acquire()
-        await shop.acquire("w2")
-        await shop.renew()
-        await shop.release()
-        await shop.release()
-
-    play(story())
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5
-    assert all("r-1" in line for line in lines)
-    assert not any(LEASE_ID in line for line in lines)

@@ -278,7 +278,7 @@ def test_a_ticket_is_of_one_lock_and_one_key() -> None:
     assert wire.ticket_of(b"a", "1") in tickets
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256])
+@pytest.mark.parametrize("key", ["", "x" * 256, "é", "a\tb"])
 def test_an_idempotency_key_has_limits(key: str) -> None:
     assert refused(wire.ticket_of, b"a", key).status == 400
 
