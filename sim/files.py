@@ -73,8 +73,8 @@ def rows_in(path: Path) -> list[Any]:
 def tear(content: Content, safe: bytes, dice: random.Random) -> Content:
     """Spoil the log behind what was surely synced: cut it short, or leave a stretch of zeros or of noise in it."""
     database, log = content
-    start = len(os.path.commonprefix((log, safe)))
-    if len(log) == start:
+    start = next((at for at, (one, other) in enumerate(zip(log, safe, strict=False)) if one != other), len(safe))
+    if len(log) <= start:
         return content
     at = dice.randint(start, len(log))
     end = dice.randint(at, len(log))

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from holdfast.desk import Desk, Session
 from holdfast.doors.line import LineConnection, LineDoor, LineSettings
 from holdfast.engine.invariants import check_table
-from holdfast.engine.table import Table
 from holdfast.errors import FenceUnavailable
 from holdfast.ports import Clock, Face, Store
 from holdfast.stores.fence import DenseMint, Fences, Mint
@@ -202,11 +201,11 @@ class Node:
 
     def check(self) -> None:
         """Assert that the invariants of the engine hold."""
-        check_table(table_of(self.store), self.clock())
+        check_table(self.store.table, self.clock())
 
     def leftovers(self) -> dict[str, int]:
         """Count what must be gone when everybody has left and every lease is over."""
-        table = table_of(self.store)
+        table = self.store.table
         return {
             "sessions": len(self.desk.sessions),
             "connections": len(self.door.connections),
@@ -214,10 +213,6 @@ class Node:
             "keys": len(table.resources),
             "timers": sum(part.next_deadline() < FOREVER for part in (self.store, self.door)),
         }
-
-
-def table_of(store: MemoryStore | WitnessShelf) -> Table:
-    return store.table
 
 
 def line_settings(rules: Rules) -> LineSettings:

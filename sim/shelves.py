@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from holdfast.engine.table import Table
 from holdfast.stores.shelf import Outcome, Shelf, Sweep, Tick, Work
 from holdfast.words import Cancel, Claim, Command, Convert, End, Hangup, Look, Renew, Wait
 from sim.history import Applied, Freed, Handed, History, Occupied, Performing, Told
@@ -78,13 +79,13 @@ class PaperRunner:
 class WitnessShelf(Shelf):
     """A shelf that writes down what it is handed and what it turns to."""
 
-    def __init__(self, history: History, *arguments: Any, **limits: int) -> None:
+    def __init__(self, history: History, *arguments: Any, **limits: Any) -> None:
         super().__init__(*arguments, **limits)
         self.peer_of: Callable[[int], int]  # by the number of a session
         self._history = history
 
     @property
-    def table(self) -> Any:
+    def table(self) -> Table:
         """What the shelf has on its table; for assertions only."""
         return self._table
 

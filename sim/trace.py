@@ -79,15 +79,18 @@ def _spell(event: Event) -> str:
             return f"world     {event.text}"
         case Swept():
             return f"server    sweeps {event.what}"
-        case Performing():
-            return f"store     turns to {', '.join(f'{what} {peer}' if peer else what for peer, what in event.works)}"
-        case Failed():
-            return f"store     fails: {event.how}"
-        case Occupied() | Freed() | Began() | Committed() | Told():
-            return f"store     {WORDS[type(event)]}"
         case Ticked() | Drained() | Cleared():
             return f"server    {WORDS[type(event)]}"
-    return repr(event)
+    return f"store     {_spell_store(event)}"
+
+
+def _spell_store(event: Event) -> str:
+    match event:
+        case Performing():
+            return f"turns to {', '.join(f'{what} {peer}' if peer else what for peer, what in event.works)}"
+        case Failed():
+            return f"fails: {event.how}"
+    return WORDS[type(event)]
 
 
 WORDS: dict[type[Event], str] = {

@@ -117,13 +117,6 @@ class _Ledger(Moves):
                 self._mint(event)
             case Refused():
                 self._refuse(event)
-            case Connected():
-                self._sessions[event.peer] = len(self._sessions)
-                self._alive.append(event.peer)
-            case Lost() | HungUp():
-                self._hang_up(event.peer)
-            case Torn() | Cut():
-                self._deaf.add(event.peer)
             case Swept(what="phases"):
                 book.sweep_phases()
             case Swept(what="keys"):
@@ -133,16 +126,28 @@ class _Ledger(Moves):
                 if not book.rules.durable:
                     self._to_drain = list(self._alive)
                     self._drain_on()
-            case Left():
-                self._leave(event.peer)
-            case Withdrawn():
-                self._withdraw(event.peer)
             case Undone():
                 book.doubt()
             case Started():
                 self._start(event.rules)
             case Stopped():
                 self._start(book.rules)
+            case _:
+                self._see_peer(event)
+
+    def _see_peer(self, event: Event) -> None:
+        match event:
+            case Connected():
+                self._sessions[event.peer] = len(self._sessions)
+                self._alive.append(event.peer)
+            case Lost() | HungUp():
+                self._hang_up(event.peer)
+            case Torn() | Cut():
+                self._deaf.add(event.peer)
+            case Left():
+                self._leave(event.peer)
+            case Withdrawn():
+                self._withdraw(event.peer)
 
     def _start(self, rules: Rules) -> None:
         if rules.durable:

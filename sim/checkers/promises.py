@@ -1,4 +1,4 @@
-"""What a store of transactions promises: nobody is told of anything that is not kept, and nothing it was handed is lost.
+"""What a store of transactions promises: nobody is told of what is not kept, and nothing that it was handed is lost.
 
 Judged from what came in, what the file said, and what went out; what the answers have to be is not known here.
 """

@@ -90,7 +90,7 @@ class _Straightener:
         self._copies = {request.place: copy(request) for request in raw.requests}
         self._offset = 0  # what the server's clock shows beyond the time of the world
         self._last_kept = 0
-        self._occupied_at = 0
+        self._occupied_at: int | None = None
         self._stopped_at: int | None = None
         self._open: set[int] = set()
         self._under_way: dict[int, Request] = {}  # what the store was handed and has not turned to, by peer
@@ -116,23 +116,33 @@ class _Straightener:
                 self._start(event)
             case Stopped():
                 self._stop(event)
-            case Occupied():
-                self._occupied_at = event.at
-            case Freed():
-                self._nap(self._occupied_at, event.at)
-            case Slept():
-                self._nap(event.at, event.until)
-            case Lost():
-                self._emit(Torn(event.step, event.at, event.peer))
-            case HungUp():
-                self._open.discard(event.peer)
-                self._emit(Left(event.step, event.at, event.peer))
+            case Occupied() | Freed() | Slept():
+                self._excuse(event)
             case Ticked() | Swept(what="keys") | Handed():
                 pass  # what comes of them is part of a transaction
             case _:
-                if isinstance(event, Connected):
-                    self._open.add(event.peer)
-                self._emit(replace(event))
+                self._pass_on(event)
+
+    def _excuse(self, event: Event) -> None:
+        """While its store is busy, the server does nothing by itself."""
+        if isinstance(event, Slept):
+            self._nap(event.at, event.until)
+        elif isinstance(event, Occupied):
+            self._occupied_at = event.at
+        elif self._occupied_at is not None:
+            self._nap(self._occupied_at, event.at)
+            self._occupied_at = None
+
+    def _pass_on(self, event: Event) -> None:
+        """A session that the server gives up is at its end only when the store has heard of it."""
+        if isinstance(event, Connected):
+            self._open.add(event.peer)
+        if isinstance(event, Lost):
+            event = Torn(event.step, event.at, event.peer)
+        elif isinstance(event, HungUp):
+            self._open.discard(event.peer)
+            event = Left(event.step, event.at, event.peer)
+        self._emit(replace(event))
 
     def _emit(self, event: Event) -> int:
         """Put an event down, in the server's time; answer its place."""
@@ -259,6 +269,6 @@ class _Straightener:
             self._unroll(transaction, event.step)
         self._open.clear()
         self._under_way.clear()
-        self._nap(self._occupied_at, event.at)
+        self._excuse(Freed(event.step, event.at))
         self._stopped_at = event.at + self._offset
         self._emit(replace(event))

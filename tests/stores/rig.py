@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.engine.invariants import check_table
 from holdfast.engine.table import Table
-from holdfast.ports import Sink, Store
+from holdfast.ports import Clock, Sink, Store
 from holdfast.stores.backend import Backend
 from holdfast.stores.fence import DenseMint
 from holdfast.stores.memory import MemoryStore
@@ -112,6 +112,7 @@ class Rig:
 
     def __init__(self) -> None:
         self.clock = HandClock()
+        self.steady: Clock = self.clock  # what the store goes by; it does not go back when the clock is set
         self.log = Log()
         self.tickets = 0
         self.alarms: list[int] = []
@@ -151,7 +152,7 @@ class Rig:
     def put(self, *commands: Command) -> None:
         """Hand in commands; a store that takes its time does so."""
         for command in commands:
-            self.store.submit(command, self.clock())
+            self.store.submit(command, self.steady())
 
     def do(self, *commands: Command) -> Answer | None:
         """Hand in commands together and let them be done; tell the answer to the last."""
@@ -209,11 +210,11 @@ class Rig:
         self.clock.advance_to(until)
 
     def tick(self) -> None:
-        self.store.tick(self.clock())
+        self.store.tick(self.steady())
         self.settle()
 
     def sweep(self) -> None:
-        self.store.sweep(self.clock())
+        self.store.sweep(self.steady())
         self.settle()
 
 
@@ -245,11 +246,11 @@ class ShelfRig(Rig):
     def start(self) -> None:
         self._starts += 1
         self.backend = self._make()
-        steady = not_before(self.clock, self.backend.open())
+        self.steady = not_before(self.clock, self.backend.open())
         self.runner = HandRunner(ahead=self._ahead)
         mint = DenseMint(PaperDice(self._starts)).__call__
         self.shelf = self.store = Shelf(
-            self.backend, self.runner, steady, mint, self.alarms.append, resident=RESIDENT, **self._settings
+            self.backend, self.runner, self.steady, mint, self.alarms.append, resident=RESIDENT, **self._settings
         )
         self.shelf.sink = self.log
         self.shelf.open()
@@ -264,7 +265,7 @@ class ShelfRig(Rig):
 
     def settle(self) -> None:
         self.runner.finish()
-        check_table(self.table, max(self.clock.now, self.shelf._clock()))
+        check_table(self.table, self.steady())
 
     @property
     def table(self) -> Table:

@@ -157,7 +157,7 @@ def test_a_key_that_only_waiters_of_the_last_run_kept_is_free_also_after_a_failu
 
 
 def test_a_file_with_a_document_that_cannot_be_read_is_not_opened() -> None:
-    with pytest.raises(DocumentError, match="lock:job.*cannot be read"):
+    with pytest.raises(DocumentError, match=r"lock:job.*cannot be read"):
         PaperRig(PaperBackend({KEY: Record(KEY, 1, 0, b"rubbish")}))
 
 
