@@ -3,12 +3,8 @@
 Each has to be caught by the simulator. How they get into the code is the business of `planting.py`.
 """
 
-from sim.planting import Bug, Patch
-
-
-def bug(name: str, about: str, *pieces: tuple[str, str, str]) -> Bug:
-    return Bug(name, about, tuple(Patch(*piece) for piece in pieces))
-
+from sim.bugs_on_file import RESTARTS, TRANSACTIONS
+from sim.planting import bug
 
 WHO_IS_NEXT = (
     bug(
@@ -112,7 +108,7 @@ WHO_MAY_HOLD = (
     bug(
         "stats_count_who_has_gone",
         "waiters are counted by how many ever came",
-        ("stores.memory:MemoryStore._look", "len(r.waiting or ())", "r.orders"),
+        ("engine.view:view_of", "len(r.waiting or ())", "r.orders"),
     ),
 )
 
@@ -130,7 +126,7 @@ HOW_LONG = (
     bug(
         "renewal_changes_nothing",
         "a renewal is confirmed, and the lease runs out as before",
-        ("engine.claim:renew", "c.deadline = now + lease_ns", "pass"),
+        ("engine.claim:renew", "c.deadline = deadline", "pass"),
     ),
     bug(
         "renewal_from_nothing",
@@ -235,7 +231,7 @@ SESSIONS = (
     bug(
         "a_released_phase_stays",
         "after a release one is already enqueued, for ever",
-        ("desk:Desk.news", "isinstance(effect, Ended) and effect.claim.tracked", "False"),
+        ("desk:Desk.foresee", "isinstance(effect, Ended) and effect.claim.tracked", "False"),
     ),
     bug(
         "a_newer_phase_goes",
@@ -251,7 +247,7 @@ SESSIONS = (
     bug(
         "the_blocked_hear_nothing_at_the_end",
         "a server that finishes leaves blocked requests without an answer",
-        ("desk:Desk.drain", "if ticket is not None:", "if False:"),
+        ("desk:Desk.drain", "list(session.awaited)", "()"),
     ),
     bug(
         "served_to_the_end",
@@ -333,4 +329,7 @@ CONNECTIONS = (
     ),
 )
 
-BUGS = {planted.name: planted for planted in (*WHO_IS_NEXT, *WHO_MAY_HOLD, *HOW_LONG, *FENCES, *SESSIONS, *CONNECTIONS)}
+BUGS = {
+    planted.name: planted
+    for planted in (*WHO_IS_NEXT, *WHO_MAY_HOLD, *HOW_LONG, *FENCES, *SESSIONS, *CONNECTIONS, *TRANSACTIONS, *RESTARTS)
+}

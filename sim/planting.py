@@ -39,6 +39,11 @@ class Bug:
     patches: tuple[Patch, ...]
 
 
+def bug(name: str, about: str, *pieces: tuple[str, str, str]) -> Bug:
+    """Spell a bug; a piece is where, what is there, and what stands there instead."""
+    return Bug(name, about, tuple(Patch(*piece) for piece in pieces))
+
+
 @contextmanager
 def planted(bug: Bug) -> Iterator[None]:
     """Let the service have this bug for a while."""

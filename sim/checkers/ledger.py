@@ -111,6 +111,7 @@ class _Ledger(Moves):
         book = self._book
         match event:
             case Ticked():
+                self._conclude()
                 for key in book.keys.values():
                     self._settle(key)
             case Minted():
@@ -216,6 +217,7 @@ class _Ledger(Moves):
 
     def _withdraw(self, peer: int) -> None:
         """A store of transactions was told that somebody is not to wait any more."""
+        self._conclude()
         key, claim = self._blocked.get(peer, (None, None))
         if key is None or claim is None:
             return

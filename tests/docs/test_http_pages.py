@@ -91,4 +91,4 @@ def test_every_flag_that_is_named_exists(name: str) -> None:
     flags = {setting.flag for setting in SETTINGS.values()}
     for text in code(read(name)):
         if text.startswith("--"):
-            assert text.split("=")[0].replace("--no-", "--") in flags
+            assert re.split("[= ]", text)[0].replace("--no-", "--") in flags

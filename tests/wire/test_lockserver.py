@@ -95,28 +95,29 @@ def test_a_wrong_method_is_told_the_right_one(path: str, allowed: str) -> None:
     ],
 )
 def test_a_crooked_path_leads_to_the_straight_one(path: str, target: str) -> None:
-    reply = wire.moved("POST", path, {})
+    reply = wire.moved(path, {})
     assert reply is not None
     assert (reply.status, reply.headers) == (301, (("Location", target),))
 
 
 def test_a_straight_path_stays() -> None:
-    assert wire.moved("GET", "/v1/locks/a.b/acquire", {}) is None
-    assert wire.moved("GET", "/v1/locks/.hidden", {}) is None
+    assert wire.moved("/v1/locks/a.b/acquire", {}) is None
+    assert wire.moved("/v1/locks/.hidden", {}) is None
 
 
 def test_the_query_moves_with_the_path() -> None:
-    reply = wire.moved("POST", "/v1//locks/a/acquire", {"wait_ms": "5", "x": "a b"})
+    reply = wire.moved("/v1//locks/a/acquire", {"wait_ms": "5", "x": "a b"})
     assert reply is not None
     assert reply.headers == (("Location", "/v1/locks/a/acquire?wait_ms=5&x=a+b"),)
 
 
-def test_only_a_post_to_all_locks_moves_as_in_the_original() -> None:
-    assert wire.moved("GET", "/v1/locks", {}) is None
-    assert wire.moved("PUT", "/v1/locks", {}) is None
-    reply = wire.moved("POST", "/v1/locks", {})
-    assert reply is not None
-    assert reply.headers == (("Location", "/v1/locks/"),)
+def test_the_path_of_all_locks_is_a_list_and_nothing_else() -> None:
+    assert wire.moved("/v1/locks", {}) is None
+    assert wire.route("GET", "/v1/locks") == (wire.LIST, "")
+    for method in ("POST", "PUT", "DELETE"):
+        with pytest.raises(Refusal) as caught:
+            wire.route(method, "/v1/locks")
+        assert caught.value.status == 405
 
 
 # --- acquire ---

@@ -90,7 +90,7 @@ class LockServerApi:
         """Serve one request. If its caller goes away, cancel this: what it waited for is withdrawn."""
         path = request.path
         try:
-            elsewhere = wire.moved(request.method, path, request.query)
+            elsewhere = wire.moved(path, request.query)
             if elsewhere is not None:
                 return elsewhere
             if path == wire.LOCKS or path.startswith(wire.LOCKS + "/"):

@@ -99,13 +99,11 @@ def method_not_allowed(allowed: str) -> Refusal:
     return Refusal(405, "method_not_allowed", f"this path takes {allowed}", ("Allow", allowed))
 
 
-def moved(method: str, path: str, query: Mapping[str, str]) -> HttpReply | None:
+def moved(path: str, query: Mapping[str, str]) -> HttpReply | None:
     """Send a caller with a crooked path to the straight one; None where the path is straight."""
     straight = path
     if "//" in path or "/." in path:
         straight = _straighten(path)
-    if straight == LOCKS and method == "POST":
-        straight += "/"
     if straight == path:
         return None
     target = quote(straight, safe="/:@!$&'()*+,;=~", errors="surrogateescape")
