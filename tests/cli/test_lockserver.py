@@ -17,6 +17,7 @@ def test_without_variables_it_is_the_original_as_it_comes():
         store="sqlite:./lockserver.db",
         http="*:8080",
         line="off",
+        http_api="leases",
         http_lease_ids_shown=True,
         http_name_bytes_max=1000,
         http_body_bytes_max=BYTES_MAX,

@@ -115,11 +115,11 @@ def test_on_a_full_disk_nothing_is_granted_and_when_there_is_room_all_goes_on(ri
         assert rig.do(rig.claim(b"lock:other")) is Answer.STORE_FAILED
         assert rig.end(held) is Answer.STORE_FAILED
         rig.hangup(2)
+        assert rig.held() == {KEY: [1]}
         fault = rig.probe()
     assert fault is not None
     assert "the database fails" in fault
-    assert rig.held() == {KEY: [1]}
-    assert rig.shelf.tally.failures == 4
+    assert rig.shelf.tally.failures == 5
     rig.log.take()
     rig.after(1)
     assert rig.log.take() == [(Ended, Reason.LAPSED)]

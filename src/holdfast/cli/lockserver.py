@@ -39,6 +39,7 @@ def load(environ: Mapping[str, str]) -> Config:
     return Config(
         store="sqlite:" + quote(file, errors="surrogateescape"),
         http=go_address(environ.get(ADDRESS_VARIABLE) or ADDRESS_DEFAULT),
+        http_api="leases",
         line="off",
         # The original shows it to everybody who looks, so somebody may rely on it.
         http_lease_ids_shown=True,
