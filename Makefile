@@ -11,6 +11,8 @@ SEEDS ?= 20000
 SEEDS_IN_TEST ?= 2000
 SECONDS_OF_FUZZ ?= 60
 SECONDS_OF_SOAK ?= 30
+SECONDS_OF_STEADY ?= 600
+ROUNDS_OF_CRASH ?= 200
 
 # The files whose every branch has to be tried by the tests.
 FULLY_COVERED := */holdfast/words.py,*/holdfast/engine/*,*/holdfast/wire/*
@@ -20,7 +22,7 @@ FAST := $(CURDIR)/build/fast
 # These run once more on it: what is compiled must behave as what is read.
 TESTS_OF_COMPILED := tests/engine tests/wire tests/doors tests/stores tests/stories tests/test_desk.py tests/test_server.py
 
-.PHONY: help serve test check bench sim fuzz soak docs clean programs fast
+.PHONY: help serve test check bench sim fuzz soak steady crash docs clean programs fast
 
 help:
 	@echo "make serve   run the service in the foreground (ARGS=... are its options)"
@@ -30,6 +32,8 @@ help:
 	@echo "make sim     the simulator, long (SEEDS=$(SEEDS))"
 	@echo "make fuzz    the codecs under random bytes (SECONDS_OF_FUZZ=$(SECONDS_OF_FUZZ))"
 	@echo "make soak    50 callers on 5 keys of a real server (SECONDS_OF_SOAK=$(SECONDS_OF_SOAK))"
+	@echo "make steady  a long load over HTTP on a file, and whether memory stays flat (SECONDS_OF_STEADY=$(SECONDS_OF_STEADY))"
+	@echo "make crash   a server killed again and again under load (ROUNDS_OF_CRASH=$(ROUNDS_OF_CRASH))"
 	@echo "make docs    the pages of docs/ as HTML in build/docs"
 	@echo "make clean   remove what make made"
 
@@ -78,6 +82,12 @@ fuzz: $(READY)
 
 soak: fast
 	PYTHONPATH=$(FAST) $(BIN)/python -m bench.soak --seconds $(SECONDS_OF_SOAK)
+
+steady: programs fast
+	PYTHONPATH=$(FAST) $(BIN)/python -m bench.steady --seconds $(SECONDS_OF_STEADY)
+
+crash: fast
+	PYTHONPATH=$(FAST) $(BIN)/python -m bench.crash --rounds $(ROUNDS_OF_CRASH)
 
 docs: $(DOCS_READY)
 	$(BIN)/sphinx-build -q -b html docs build/docs

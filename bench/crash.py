@@ -35,7 +35,7 @@ LOAD_S_MOST = 0.25  # how long a server lives under load
 HELD_ON = 0.5  # how much of what has survived is held on to for another round
 EVIDENCE_SHOWN = 20
 
-Gone = (OSError, EOFError)  # what a caller sees of a server that dies
+GONE = (OSError, EOFError)  # what a caller sees of a server that dies
 
 
 class Caller:
@@ -49,7 +49,7 @@ class Caller:
 
     async def run(self, connection: Connection) -> None:
         """Go on until the connection breaks; what is under way then may have happened or not."""
-        with suppress(*Gone):
+        with suppress(*GONE):
             while True:
                 key = self._dice.choice(self._keys)
                 entry = self._diary.entry(key)
@@ -144,7 +144,7 @@ async def live(server: subprocess.Popen[bytes], port: int, diary: Diary, dice: r
     diary.violations += [f"a caller failed: {end!r}" for end in ends if end is not None]
     diary.server_dies(ghosts_until_s=time.time() + FIRST_LEASE_S)
     for connection in connections:
-        with suppress(*Gone):
+        with suppress(*GONE):
             await connection.close()
 
 
@@ -157,7 +157,7 @@ def casting() -> Iterator[tuple[str, list[str]]]:
 
 
 def read_tables(file: Path) -> tuple[dict[str, int], dict[str, int]]:
-    """Read the last token of each key, and the token of whoever holds it, in a copy: the next server is to find it all."""
+    """Read the last token of each key, and that of its holder; in a copy, as all this is left to the next server."""
     copy = file.with_suffix(".copy")
     for end in ("", "-wal"):
         if Path(f"{file}{end}").exists():

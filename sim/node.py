@@ -6,6 +6,7 @@ No event loop and no clock: the world calls in here, and everything that happens
 import random
 from collections.abc import Callable
 
+from holdfast import system
 from holdfast.desk import Desk, Session
 from holdfast.doors.line import LineConnection, LineDoor, LineSettings
 from holdfast.engine.invariants import check_table
@@ -14,7 +15,6 @@ from holdfast.ports import Clock, Face, Store
 from holdfast.stores.fence import DenseMint, Fences, Mint
 from holdfast.stores.journal import Journal
 from holdfast.stores.memory import MemoryStore
-from holdfast.system import not_before
 from holdfast.testing.disk import PaperDisk
 from holdfast.wire.line import Frame, LineCodec
 from holdfast.words import FOREVER, RESIDENT
@@ -115,7 +115,7 @@ class Node:
         return MemoryStore(self._mint_and_tell, self._alarm, **self._limits())
 
     def _open_shelf(self, backend: SickBackend, dice: random.Random) -> WitnessShelf:
-        self.clock = not_before(self.clock, backend.open())
+        self.clock = system.not_before(self.clock, backend.open())
         self._mint = DenseMint(Dice(dice))
         shelf = WitnessShelf(
             self.history,

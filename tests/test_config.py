@@ -10,6 +10,7 @@ from holdfast.config import (
     TOKEN_BYTES_MAX,
     Config,
     ConfigError,
+    StoreChoice,
     cautions,
     gather,
     load,
@@ -42,6 +43,8 @@ def no_file(path):
 
 
 def samples(setting):
+    if setting.most < 5000:
+        return ("500", "600")
     return setting.choices[:2] if setting.kind is Kind.CHOICE else SAMPLES[setting.kind]
 
 
@@ -53,12 +56,29 @@ def inside(setting, text):
 
 def test_the_defaults_of_serve():
     assert dataclasses.asdict(load({}, {}, no_file)) == {
-        "store": "memory:",
+        "store": "sqlite:holdfast.db",
+        "store_busy_timeout_ns": 5_000_000_000,
+        "store_batch_max": 1_000,
         "line": "127.0.0.1:6388",
         "line_read_timeout_ns": 23_000_000_000,
         "line_idle_timeout": False,
         "line_write_timeout_ns": 5_000_000_000,
         "line_pending_bytes_max": 65_536,
+        "http": "127.0.0.1:8080",
+        "http_api": "both",
+        "http_read_timeout_ns": 5_000_000_000,
+        "http_idle_timeout_ns": 120_000_000_000,
+        "http_body_bytes_max": 65_536,
+        "http_name_bytes_max": 255,
+        "http_wait_max_ns": 60_000_000_000,
+        "http_lease_ids_shown": False,
+        "http_tokens_file": None,
+        "http_rate_per_address": 0,
+        "http_rate_burst": 0,
+        "http_cors_origins": None,
+        "http_session_idle_ns": 20_000_000_000,
+        "http_sessions_max": 10_000,
+        "http_sessions_per_address_max": 0,
         "connections_max": 10_000,
         "connections_per_address_max": 0,
         "release_on_disconnect": True,
@@ -76,6 +96,7 @@ def test_the_defaults_of_serve():
         "auth_token_file": None,
         "log_level": "info",
         "log_format": "auto",
+        "log_operations": "failures",
     }
 
 
@@ -124,15 +145,21 @@ LEAST = {
     "gc_interval_ns": 1,
     "keys_max": 1,
     "line_pending_bytes_max": 4096,
+    "store_batch_max": 1,
+    "http_read_timeout_ns": 1,
+    "http_idle_timeout_ns": 1,
+    "http_body_bytes_max": 1024,
+    "http_name_bytes_max": 1,
 }
-MOST = {Kind.SECONDS: SECONDS_MAX, Kind.COUNT: COUNT_MAX, Kind.BYTES: BYTES_MAX}
+MOST = {"http_name_bytes_max": 1000, "http_rate_per_address": 1_000_000, "http_rate_burst": 1_000_000}
+MOST_OF = {Kind.SECONDS: SECONDS_MAX, Kind.COUNT: COUNT_MAX, Kind.BYTES: BYTES_MAX}
 
 
 @pytest.mark.parametrize("field", [name for name in SETTINGS if SETTINGS[name].kind in WHOLE])
 @pytest.mark.parametrize("by_flag", [True, False])
 def test_each_limit_holds_at_its_edge_and_not_beyond(field, by_flag):
     setting = SETTINGS[field]
-    least, most = LEAST.get(field, 0), MOST[setting.kind]
+    least, most = LEAST.get(field, 0), MOST.get(field, MOST_OF[setting.kind])
 
     def give(number):
         text = str(number)
@@ -290,7 +317,7 @@ def test_gather_knows_settings_by_the_names_it_is_given():
 
 def test_addresses_and_stores_are_read_here_too():
     assert split_address(Config().line) == ("127.0.0.1", 6388)
-    assert parse_store(Config().store).scheme == "memory"
+    assert parse_store(Config().store) == StoreChoice("sqlite", path="holdfast.db")
 
 
 def test_the_defaults_call_for_no_caution():

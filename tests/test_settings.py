@@ -208,10 +208,15 @@ def test_any_text_is_split_or_refused_as_an_address(text):
     [
         ("memory:", StoreChoice("memory")),
         ("memory:?", StoreChoice("memory")),
-        ("memory:?fence=f", StoreChoice("memory", "f")),
-        ("memory:?fence=/var/lib/a b+c=d", StoreChoice("memory", "/var/lib/a b+c=d")),
-        ("memory:?fence=/x%26y%3Fz%25", StoreChoice("memory", "/x&y?z%")),
-        ("memory:?fence=%FF", StoreChoice("memory", "\udcff")),
+        ("memory:?fence=f", StoreChoice("memory", fence_file="f")),
+        ("memory:?fence=/var/lib/a b+c=d", StoreChoice("memory", fence_file="/var/lib/a b+c=d")),
+        ("memory:?fence=/x%26y%3Fz%25", StoreChoice("memory", fence_file="/x&y?z%")),
+        ("memory:?fence=%FF", StoreChoice("memory", fence_file="\udcff")),
+        ("sqlite:holdfast.db", StoreChoice("sqlite", path="holdfast.db")),
+        ("sqlite:/var/lib/hold fast/a.db", StoreChoice("sqlite", path="/var/lib/hold fast/a.db")),
+        ("sqlite:what%3Fever%25?", StoreChoice("sqlite", path="what?ever%")),
+        ("sqlite:%FF", StoreChoice("sqlite", path="\udcff")),
+        ("sqlite:C:a", StoreChoice("sqlite", path="C:a")),
     ],
 )
 def test_a_store_url_is_taken_apart(url, choice):
@@ -222,9 +227,9 @@ def test_a_store_url_is_taken_apart(url, choice):
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("memory", "unknown; there is: memory:"),
-        ("redis:", "'redis:' is unknown; there is: memory:"),
-        ("Memory:", "unknown; there is: memory:"),
+        ("memory", "unknown; there is: sqlite:, memory:"),
+        ("redis:", "'redis:' is unknown; there is: sqlite:, memory:"),
+        ("Memory:", "unknown; there is: sqlite:, memory:"),
         ("memory:x", "takes no path, but has 'x'"),
         ("memory:?fense=f", "unknown option 'fense'; there is: fence"),
         ("memory:?fence=f&x=1", "unknown option 'x'; there is: fence"),
@@ -233,6 +238,10 @@ def test_a_store_url_is_taken_apart(url, choice):
         ("memory:?fence=", "'fence' needs a value"),
         ("memory:?fence", "'fence' needs a value"),
         ("memory:?fence=a%00b", "'fence' needs a value without a NUL"),
+        ("sqlite:", "sqlite: needs the path of a file"),
+        ("sqlite:?fence=f", "sqlite: needs the path of a file"),
+        ("sqlite:a%00b", "sqlite: needs the path of a file, without a NUL"),
+        ("sqlite:a?fence=f", "unknown option 'fence'; there is: none"),
     ],
 )
 def test_a_store_that_does_not_exist_is_refused_with_a_list_of_what_does(url, complaint):

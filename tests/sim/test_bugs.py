@@ -13,13 +13,15 @@ SEEDS_MAX = 1_500
 
 # Should a change of the simulator move these, the search below finds others.
 TELLING = {
-    "the_good_slot_is_overwritten": 272,
+    "the_good_slot_is_overwritten": 333,
     "a_failed_write_counts": 206,
-    "a_newer_phase_goes": 140,
-    "lost_behind_a_slow_peer": 97,
-    "a_long_line_is_forgiven": 92,
+    "a_newer_phase_goes": 167,
+    "lost_behind_a_slow_peer": 24,
+    "a_long_line_is_forgiven": 115,
     "the_blocked_hear_nothing_at_the_end": 59,
-    "renewal_after_the_end": 42,
+    "the_wait_for_the_file_counts": 161,
+    "swept_and_claimed_at_once": 660,
+    "seats_are_forgotten": 178,
 }
 
 

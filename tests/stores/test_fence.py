@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import FenceUnavailable
-from holdfast.stores.fence import FENCE_MAX, Fences, Mint
+from holdfast.stores.fence import DENSE_MAX, FENCE_MAX, DenseMint, Fences, Mint
 from holdfast.stores.journal import FENCE_RANGE, Journal
 
 SEED = 0x18A0_0000_0000_0000
@@ -234,3 +234,28 @@ def test_a_mint_over_a_journal_crosses_its_ranges_without_a_gap(tmp_path: Path) 
     again = Journal.open(tmp_path / "fences", clock_ns=0)
     assert again.floor == SEED + 2 * FENCE_RANGE
     again.close()
+
+
+# --- fences that are counted for each key -------------------------------------------------------------------
+
+
+def test_a_dense_fence_is_one_more_than_the_last_of_its_key_and_nothing_else_matters() -> None:
+    mint = DenseMint(LoadedDice())
+    assert [mint(last)[0] for last in (0, 1, 7, 0, 2)] == [1, 2, 8, 1, 3]
+
+
+def test_a_dense_secret_spells_its_fence_and_is_never_the_same() -> None:
+    dice = LoadedDice()
+    mint = DenseMint(dice)
+    secrets = [mint(41)[1] for _ in range(1000)]
+    assert all(len(secret) == 48 and secret.startswith(b"%016x" % 42) for secret in secrets)
+    assert all(set(secret.decode()) <= set("0123456789abcdef") for secret in secrets)
+    assert len(set(secrets)) == 1000
+    assert len(dice.rolls) == 4  # many are prepared together
+
+
+def test_dense_fences_end_where_databases_do() -> None:
+    mint = DenseMint(LoadedDice())
+    assert mint(DENSE_MAX - 1)[0] == DENSE_MAX == 2**63 - 1
+    with pytest.raises(FenceUnavailable, match="used up"):
+        mint(DENSE_MAX)
