@@ -13,7 +13,7 @@ from sim.plan import SECOND
 if TYPE_CHECKING:
     from sim.world import World
 
-FILE_CALLS = ({"begin"}, {"load"}, {"keep"}, {"commit"}, {"commit", "keep"})
+FILE_CALLS = ({"begin"}, {"load"}, {"keep"}, {"commit"}, {"sync"}, {"sync"}, {"commit", "keep"})
 DISK_CALLS = ({"write"}, {"sync"}, {"write", "sync"})
 
 

@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from holdfast.errors import StoreBusy, StoreFailed
 from holdfast.stores.backend import Backend, Keeping, Record
 from holdfast.stores.sqlite import SqliteBackend
 from holdfast.testing.disk import PowerCut
-from sim.history import Began, Committed, Failed, History, Slept
+from sim.history import Began, Committed, Event, Failed, History, Resurfaced, Slept
 
 T = TypeVar("T")
 
@@ -88,6 +89,16 @@ def tear(content: Content, safe: bytes, dice: random.Random) -> Content:
     return content
 
 
+@dataclass(slots=True)
+class Uncertain:
+    """A commit that may have reached the disk or not: the log before and after it, and what it changes."""
+
+    log_before: bytes
+    log_after: bytes
+    rows_before: list[Any]
+    rows_after: list[Any]
+
+
 class SickBackend(Backend):
     """The real backend on a machine that fails."""
 
@@ -100,10 +111,9 @@ class SickBackend(Backend):
         self._dice = dice
         self._inner = SqliteBackend(str(path), busy_timeout_s=0)
         self._intruder: sqlite3.Connection | None = None
-        self._before: list[Any] = []
         self._unsynced_since: bytes | None = None  # the log as it was last synced, if that was not its last commit
-        self._log_before = b""
-        self._interrupted = False
+        self._interrupted: Uncertain | None = None
+        self._unsynced: Uncertain | None = None
 
     # --- what the shelf calls ---
 
@@ -142,8 +152,12 @@ class SickBackend(Backend):
         if self._level() < SYNCED and self._unsynced_since is None:
             self._unsynced_since = read(self._path)[1]
         if cut == "inside a commit":
-            self._interrupt()
+            self._interrupted = self._try()
+            raise PowerCut
+        if "sync" in self.refused:
+            self._write_only()
         self._call("commit", self._inner.commit)
+        self._unsynced = None  # it has been written over
         self._history.add(Committed)
         if cut == "after a commit":
             raise PowerCut
@@ -185,36 +199,46 @@ class SickBackend(Backend):
     def remains(self, *, lose: bool) -> Content:
         """Say what is in the files after this server, which may be gone together with the power."""
         content = read(self._path)
-        if self._interrupted:
-            content = self._spoil(content)
+        if self._interrupted is not None:
+            content = self._spoil(content, self._interrupted, Committed, lose=True)
+        elif self._unsynced is not None:
+            content = self._spoil((content[0], self._unsynced.log_after), self._unsynced, Resurfaced, lose=lose)
         elif lose and self._unsynced_since is not None:
             content = tear(content, self._unsynced_since, self._dice)
         with suppress(sqlite3.Error):
             self.close()
         return content
 
-    def _interrupt(self) -> None:
-        """The power goes while the commit is on its way to the disk: it may have got there, and nobody knows."""
-        self._before = rows_in(self._path)
-        self._log_before = read(self._path)[1]
+    def _try(self) -> Uncertain:
+        """Commit; whether that reaches the disk is open."""
+        log_before, rows_before = read(self._path)[1], rows_in(self._path)
         self._inner.commit()
-        self._interrupted = True
-        raise PowerCut
+        return Uncertain(log_before, read(self._path)[1], rows_before, rows_in(self._path))
 
-    def _spoil(self, content: Content) -> Content:
-        """Tear what the interrupted commit wrote, and see whether it has survived."""
-        safe = self._log_before if self._unsynced_since is None else self._unsynced_since
-        torn = tear(content, safe, self._dice)
+    def _write_only(self) -> None:
+        """Let a commit fail that has been written: it is taken back as long as this server lives, or another commit."""
+        database = read(self._path)[0]
+        self._unsynced = self._try()
+        self._connection.close()
+        self._inner._connection = None
+        write(self._path, (database, self._unsynced.log_before))
+        Path(f"{self._path}-shm").unlink(missing_ok=True)
+        self._history.add(Failed, "the file refuses to sync", written=True)
+        raise StoreFailed("the file refuses to sync: EIO")
+
+    def _spoil(self, content: Content, what: Uncertain, survived: Callable[[int, int], Event], *, lose: bool) -> Content:
+        """Tear what an uncertain commit wrote, and see whether it has survived."""
+        safe = what.log_before if self._unsynced_since is None else self._unsynced_since
+        torn = tear(content, safe, self._dice) if lose else content
         copy = self._path.with_suffix(".torn")
-        after = rows_in(self._path)
         write(copy, torn)
         left = rows_in(copy)
         for end in ("", "-wal", "-shm"):
             Path(f"{copy}{end}").unlink(missing_ok=True)
-        if left == after:
-            self._history.add(Committed)
-        elif self._unsynced_since is None and left != self._before:
-            raise RuntimeError("a torn commit left neither what was before nor what was to be after")
+        if left == what.rows_after:
+            self._history.add(survived)
+        elif self._unsynced_since is None and left != what.rows_before:
+            raise RuntimeError("an uncertain commit left neither what was before nor what was to be after")
         return torn
 
     def _copy_log(self) -> None:

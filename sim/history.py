@@ -237,6 +237,12 @@ class Failed(Event):
     """The file refused; the transaction that runs comes to nothing."""
 
     how: str
+    written: bool = False  # all of it is in the file, but it could not be synced
+
+
+@dataclass(slots=True)
+class Resurfaced(Event):
+    """What a commit had written that failed is in the file after all, as the next server will see."""
 
 
 @dataclass(slots=True)

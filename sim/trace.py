@@ -28,6 +28,7 @@ from sim.history import (
     Performing,
     Raised,
     Refused,
+    Resurfaced,
     Slept,
     Stalled,
     Started,
@@ -109,6 +110,7 @@ WORDS: dict[type[Event], str] = {
     Began: "begins a transaction",
     Committed: "has made it last",
     Told: "tells what came of it",
+    Resurfaced: "has in its file what it thought had failed",
 }
 
 

@@ -79,6 +79,7 @@ def test_the_defaults_of_serve():
         "http_session_idle_ns": 20_000_000_000,
         "http_sessions_max": 10_000,
         "http_sessions_per_address_max": 0,
+        "http_connections_per_address_max": 0,
         "connections_max": 10_000,
         "connections_per_address_max": 0,
         "release_on_disconnect": True,

@@ -23,6 +23,7 @@ from sim.history import (
     Minted,
     Occupied,
     Performing,
+    Resurfaced,
     Slept,
     Started,
     Stopped,
@@ -64,6 +65,11 @@ class Undone(Derived):
 
 
 @dataclass(slots=True)
+class Recalled(Derived):
+    """What had come to nothing happens after all, behind."""
+
+
+@dataclass(slots=True)
 class _Transaction:
     works: tuple[Work, ...]
     requests: dict[int, Request]  # by peer
@@ -96,6 +102,7 @@ class _Straightener:
         self._under_way: dict[int, Request] = {}  # what the store was handed and has not turned to, by peer
         self._transaction: _Transaction | None = None  # the last one, until it is told
         self._told = _Transaction((), {}, 0)
+        self._written: _Transaction | None = None  # one that failed, and is in the file all the same
 
     def run(self) -> Talks:
         for place, event in enumerate(self._raw.events):
@@ -116,6 +123,8 @@ class _Straightener:
                 self._start(event)
             case Stopped():
                 self._stop(event)
+            case Resurfaced():
+                self._resurface(event)
             case Occupied() | Freed() | Slept():
                 self._excuse(event)
             case Ticked() | Swept(what="keys") | Handed():
@@ -126,11 +135,11 @@ class _Straightener:
     def _excuse(self, event: Event) -> None:
         """While its store is busy, the server does nothing by itself."""
         if isinstance(event, Slept):
-            self._nap(event.at, event.until)
+            self._nap(event.step, event.at, event.until)
         elif isinstance(event, Occupied):
             self._occupied_at = event.at
         elif self._occupied_at is not None:
-            self._nap(self._occupied_at, event.at)
+            self._nap(event.step, self._occupied_at, event.at)
             self._occupied_at = None
 
     def _pass_on(self, event: Event) -> None:
@@ -150,10 +159,10 @@ class _Straightener:
         self._out.events.append(event)
         return len(self._out.events) - 1
 
-    def _nap(self, start: int, end: int) -> None:
+    def _nap(self, step: int, start: int, end: int) -> None:
         """Excuse the server for a while, in the time of the world."""
         if end > start:
-            self._emit(Slept(0, start, end + self._offset))
+            self._emit(Slept(step, start, end + self._offset))
 
     # --- requests ---
 
@@ -203,9 +212,12 @@ class _Straightener:
                 transaction.at = event.at
             case Committed():
                 transaction.committed = True
+                self._written = None
                 self._last_kept = max(self._last_kept, transaction.at + self._offset)
             case Failed():
                 transaction.failed = True
+                if event.written:
+                    self._written = transaction
             case _:
                 transaction.parts.append(event)
 
@@ -219,7 +231,7 @@ class _Straightener:
         self._out.answered[transaction.told_place] = []
         self._told = transaction
         if transaction.failed:
-            self._nap(event.at, event.at + RETRY_NS)
+            self._nap(event.step, event.at, event.at + RETRY_NS)
 
     def _unroll(self, transaction: _Transaction, step: int) -> None:
         """Put down all that the transaction did, as if it had happened here."""
@@ -250,6 +262,21 @@ class _Straightener:
             case "tick":
                 self._emit(Ticked(step, at))
 
+    def _resurface(self, event: Resurfaced) -> None:
+        """All this happens now, and nobody is told: those who asked have heard that it failed, or will hear nothing."""
+        transaction = self._written
+        assert transaction is not None
+        self._lose_all(event.step)
+        self._emit(Recalled(event.step, transaction.at))
+        transaction.failed = False
+        for peer, request in transaction.requests.items():
+            transaction.requests[peer] = replace(request, reply=None, token=b"", failed=False)
+        requests = len(self._out.requests)
+        self._unroll(transaction, event.step)
+        del self._out.requests[requests:]  # it has been judged as one that failed
+        self._last_kept = max(self._last_kept, transaction.at + self._offset)
+        transaction.failed = True
+
     # --- starts and ends ---
 
     def _start(self, event: Started) -> None:
@@ -257,17 +284,21 @@ class _Straightener:
         stopped_at = self._stopped_at
         self._offset = max(event.clock, self._last_kept) - event.at
         if stopped_at is not None:
-            self._nap(stopped_at - self._offset, event.at)
+            self._nap(event.step, stopped_at - self._offset, event.at)
         self._emit(replace(event))
+
+    def _lose_all(self, step: int) -> None:
+        for peer in sorted(self._open):
+            self._emit(Torn(step, self._raw.events[-1].at, peer))
+        self._open.clear()
 
     def _stop(self, event: Stopped) -> None:
         """What had been committed has happened, although nobody heard of it; all else has not."""
-        for peer in sorted(self._open):
-            self._emit(Torn(event.step, event.at, peer))
+        self._lose_all(event.step)
         transaction, self._transaction = self._transaction, None
         if transaction is not None and transaction.committed:
             self._unroll(transaction, event.step)
-        self._open.clear()
+        self._written = None
         self._under_way.clear()
         self._excuse(Freed(event.step, event.at))
         self._stopped_at = event.at + self._offset

@@ -6,20 +6,27 @@ It records what it is told and nothing follows from anything; that is what makes
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sim.checkers.straight import straighten
 from sim.checkers.talks import Finding, Talks
 from sim.history import (
+    Applied,
+    Began,
     Came,
     CameEnd,
     Cleared,
+    Committed,
     Connected,
     Cut,
     Drained,
+    Failed,
     Flowed,
+    Handed,
     History,
     HungUp,
     Inspected,
     Lost,
     Minted,
+    Performing,
     Raised,
     Refused,
     Rules,
@@ -30,6 +37,7 @@ from sim.history import (
     Swept,
     Taken,
     Ticked,
+    Told,
     Torn,
     Wrote,
 )
@@ -53,7 +61,7 @@ class Script:
             self.connect(peer)
 
     def start(self) -> "Script":
-        self.history.add(Started, self.rules)
+        self.history.add(Started, self.rules, self.history.now)
         return self
 
     def stop(self, how: str = "killed") -> "Script":
@@ -129,6 +137,35 @@ class Script:
         self.history.add(Stalled, peer)
         return self
 
+    # --- what a store of transactions does ---
+
+    def hand(self, peer: int, what: str = "request") -> "Script":
+        """In the same step, the desk hands something on."""
+        self.history.add(Handed, peer, what)
+        return self
+
+    def perform(self, *works: tuple[int, str]) -> "Script":
+        """Begin a transaction; what it does follows in the same step."""
+        self._add(Performing, works)
+        self.history.add(Began)
+        return self
+
+    def apply(self, peer: int, what: str = "request") -> "Script":
+        self.history.add(Applied, peer, what)
+        return self
+
+    def commit(self) -> "Script":
+        self.history.add(Committed)
+        return self
+
+    def refuse_commit(self) -> "Script":
+        self.history.add(Failed, "EIO")
+        return self
+
+    def outcome(self) -> "Script":
+        """What was performed is told; the answers follow in the same step."""
+        return self._add(Told)
+
     # --- more steps of the server ---
 
     def flow(self, peer: int) -> "Script":
@@ -163,5 +200,5 @@ class Script:
 
     def judged_by(self, check: Callable[[Talks], Iterator[Finding]]) -> list[str]:
         """Let a checker look at all this; something more happens afterwards, so that no step is left open."""
-        self.tick()
-        return [finding.text for finding in check(Talks(self.history))]
+        self.tick().sweep("phases")
+        return [finding.text for finding in check(straighten(Talks(self.history)))]

@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from sim.bugs import BUGS
-from sim.history import Event, Raised
+from sim.checkers.straight import Derived
+from sim.history import Committed, Event, Failed, Raised, Rules, Started, Stopped
 from sim.planting import planted
 from sim.trace import trace
 from sim.world import World
@@ -28,12 +29,26 @@ def test_everything_that_can_happen_does() -> None:
     seen: set[type[Event]] = set()
     for seed in range(100):
         seen |= {type(event) for event in World(seed).run().events}
-    assert seen == set(Event.__subclasses__()) - {Raised}
+    assert seen == set(Event.__subclasses__()) - {Raised, Derived}
 
 
 def test_steps_and_time_only_go_forward() -> None:
     events = World(2).run().events
     assert all(one.step <= other.step and one.at <= other.at for one, other in pairwise(events))
+
+
+def test_some_worlds_keep_what_they_know_and_survive_everything() -> None:
+    histories = [World(seed).run() for seed in range(60)]
+    on_file = [history.events for history in histories if rules(history.events[0]).durable]
+    assert 0 < len(on_file) < len(histories)
+    ends = {event.how for events in on_file for event in events if isinstance(event, Stopped)}
+    assert ends == {"killed", "power cut", "stopped"}
+    assert all(any(isinstance(event, kind) for events in on_file for event in events) for kind in (Committed, Failed))
+
+
+def rules(first: Event) -> Rules:
+    assert isinstance(first, Started)
+    return first.rules
 
 
 def test_whatever_the_server_raises_ends_the_history() -> None:

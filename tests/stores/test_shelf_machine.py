@@ -138,7 +138,7 @@ class ShelfMachine(Machine):
 
 
 TestShelfMachine = ShelfMachine.TestCase
-TestShelfMachine.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
+TestShelfMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
 
 
 @pytest.mark.parametrize("call", CALLS)
