@@ -24,6 +24,7 @@ from holdfast.words import (
     Look,
     Nudged,
     Reason,
+    Renew,
     Request,
     Stayed,
     Ticket,
@@ -66,6 +67,8 @@ class Desk(Sink):
         self.sessions: dict[int, Session] = {}
         self.draining = False
         self.grants = 0
+        self.no_fences = 0  # requests refused because no fence could be had
+        self.busy = {Claim: 0, Renew: 0, End: 0}  # requests refused because the store was busy, by their kind
         self.expired = 0  # leases that ran out
         self.handed_over: Callable[[int], None] | None = None  # told when each claim that had waited was granted
         self._drained_at = 0
@@ -170,6 +173,8 @@ class Desk(Sink):
         """Pass on the answer to a command, unless it is only that the caller has to wait."""
         if answer is GRANTED:
             self.grants += 1
+        elif answer is Answer.NO_FENCE or answer is Answer.STORE_BUSY:
+            self._count_refusal(command, answer)
         session = self.sessions.get(command.session)
         if session is None:
             return  # it hung up; the Hangup behind this command ends what it was given
@@ -184,6 +189,13 @@ class Desk(Sink):
             self._answer_cancel(session, command, answer, claim)
         else:
             session.face.answer(command, answer, claim)
+
+    def _count_refusal(self, command: Request | Wait, answer: Answer) -> None:
+        if answer is Answer.NO_FENCE:
+            self.no_fences += 1
+        else:
+            kind = Claim if isinstance(command, (Wait, Convert)) else type(command)
+            self.busy[kind] = self.busy.get(kind, 0) + 1
 
     def _answer_claim(self, session: Session, command: Claim, answer: Answer, claim: Claim | None) -> None:
         if not command.tracked:

@@ -27,9 +27,12 @@ from holdfast.observe.metrics import Metrics
 from holdfast.observe.operations import OperationLog
 from holdfast.ports import Clock, Dice, Store
 from holdfast.stores.shelf import Shelf
-from holdfast.words import Census
+from holdfast.words import Census, Claim, End, Renew
 
 TOKENS_FILE_BYTES_MAX = 1_048_576
+
+# What the operations that metrics know are to the desk.
+KINDS = {"acquire": Claim, "renew": Renew, "release": End}
 
 
 class Web:
@@ -176,7 +179,10 @@ class Web:
     def _snapshot(self) -> Snapshot:
         census, desk = self._census, self._desk
         self.counters.desk.grants = desk.grants
+        self.counters.desk.no_fences = desk.no_fences
         self.counters.operations.expired = desk.expired
+        for operation, kind in KINDS.items():
+            self.counters.operations.db_busy[operation] = desk.busy[kind]
         if isinstance(self._store, Shelf):
             self.counters.store.busy = self._store.tally.busy
             self.counters.store.failures = self._store.tally.failures

@@ -78,10 +78,11 @@ class Operation:
 class OperationCounters:
     """The operations on leases, and the leases that ran out."""
 
-    __slots__ = ("expired", "operations")
+    __slots__ = ("db_busy", "expired", "operations")
 
     def __init__(self) -> None:
         self.operations = {name: Operation() for name in OPERATIONS}
+        self.db_busy = dict.fromkeys(OPERATIONS, 0)  # refused because the store was busy, through any door
         self.expired = 0
 
     def count(self, operation: str, result: str, latency_ns: int) -> None:
@@ -113,10 +114,11 @@ class StoreCounters:
 class DeskCounters:
     """What callers got."""
 
-    __slots__ = ("grants", "handoff_s", "handoffs")
+    __slots__ = ("grants", "handoff_s", "handoffs", "no_fences")
 
     def __init__(self) -> None:
         self.grants = 0  # all of them, hand-offs included
+        self.no_fences = 0  # refused because no fence could be had
         self.handoffs = 0  # grants to somebody who had been waiting
         self.handoff_s = Histogram(HANDOFF_S_BOUNDS)
 

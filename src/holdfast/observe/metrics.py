@@ -16,7 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from holdfast.observe.counters import BUSY, OPERATIONS, RESULTS, Counters, Histogram, HttpCounters, Snapshot
+from holdfast.observe.counters import OPERATIONS, RESULTS, Counters, Histogram, HttpCounters, Snapshot
 from holdfast.words import SECOND
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -72,7 +72,7 @@ def _lockserver(counters: Counters, now: Snapshot) -> Iterator[Metric]:
     busy = CounterMetricFamily("lock_db_busy", "Operations refused because the store was busy.", labels=["op"])
     for name in OPERATIONS:
         _add(latency, operations[name].latency_ms, name)
-        busy.add_metric([name], operations[name].results[BUSY])
+        busy.add_metric([name], counters.operations.db_busy[name])
     yield latency
     yield busy
     yield _gauge("locks_held", "Locks that somebody holds now.", now.locks_held)
@@ -91,6 +91,8 @@ def _ours(counters: Counters, now: Snapshot) -> Iterator[Metric]:
     yield connections
     desk, store = counters.desk, counters.store
     yield _counter("holdfast_grants", "Claims granted.", desk.grants)
+    yield _counter("holdfast_fences", "Fences given out, one with each grant.", desk.grants)
+    yield _counter("holdfast_fences_refused", "Requests refused because no fence could be had.", desk.no_fences)
     yield _counter("holdfast_handoffs", "Claims granted to somebody who had waited.", desk.handoffs)
     yield _histogram("holdfast_handoff_seconds", "Time from the end of a claim to the next grant.", desk.handoff_s)
     yield _histogram("holdfast_commit_batch_size", "Commands made durable by one commit.", store.batch_size)
