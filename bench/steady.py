@@ -47,7 +47,7 @@ def report(samples: list[tuple[float, int]], figures: list[dict[str, float]]) ->
     early = median(taken for _, taken in samples[quarter : 2 * quarter])
     late = median(taken for _, taken in samples[-quarter:])
     flat = late <= early * GROWTH_MAX and not any(one["errors"] for one in figures)
-    rows = [
+    rows: list[list[object]] = [
         ["requests/s", figures[0]["requests/s"]],
         ["p99 ms", figures[0]["p99"] / 1000],
         ["BUSY_RETRY answers", figures[0]["busy"]],

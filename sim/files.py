@@ -226,7 +226,9 @@ class SickBackend(Backend):
         self._history.add(Failed, "the file refuses to sync", written=True)
         raise StoreFailed("the file refuses to sync: EIO")
 
-    def _spoil(self, content: Content, what: Uncertain, survived: Callable[[int, int], Event], *, lose: bool) -> Content:
+    def _spoil(
+        self, content: Content, what: Uncertain, survived: Callable[[int, int], Event], *, lose: bool
+    ) -> Content:
         """Tear what an uncertain commit wrote, and see whether it has survived."""
         safe = what.log_before if self._unsynced_since is None else self._unsynced_since
         torn = tear(content, safe, self._dice) if lose else content

@@ -66,7 +66,16 @@ class Open(Server):
 
 def config(**settings: object) -> Config:
     return Config(
-        **({"store": "memory:", "http": "off", "line": "127.0.0.1:0", "gc_interval_ns": SECOND // 100, "shutdown_timeout_ns": SECOND} | settings)
+        **(
+            {
+                "store": "memory:",
+                "http": "off",
+                "line": "127.0.0.1:0",
+                "gc_interval_ns": SECOND // 100,
+                "shutdown_timeout_ns": SECOND,
+            }
+            | settings
+        )
     )
 
 

@@ -36,7 +36,7 @@ class Sink(ABC):
     def seen(self, look: Look, views: list[View]) -> None:
         """Take the answer to a look."""
 
-    def foresee(self, effects: list[Effect]) -> None:
+    def foresee(self, effects: list[Effect]) -> None:  # noqa: B027  # most sinks have nothing to note
         """Hear what news will tell, before answers that go along with it: whoever is answered may ask on at once."""
 
     @abstractmethod

@@ -217,5 +217,3 @@ def load_rights(config: Config) -> Rights:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"http_tokens_file: cannot read {config.http_tokens_file!r}: {error}") from error
     return Rights.load(text, auth_token=config.auth_token)
-
-

@@ -46,10 +46,7 @@ def open_store(config: Config, clock: Clock, alarm: Alarm, dice: Dice) -> Opened
 
 def _open_memory(config: Config, clock: Clock, alarm: Alarm, dice: Dice, fence_file: str | None) -> Opened:
     journal = None if fence_file is None else Journal.open(fence_file, clock())
-    if journal is None:
-        fences = Fences(clock())
-    else:
-        fences = Fences(journal.floor, journal.ceiling, journal.extend)
+    fences = Fences(clock()) if journal is None else Fences(journal.floor, journal.ceiling, journal.extend)
     store = MemoryStore(
         Mint(fences, dice).__call__,
         alarm,

@@ -122,5 +122,9 @@ def _address(door: str, serving: str) -> tuple[str, int]:
 def environment() -> dict[str, str]:
     """Give the environment for a server: this very package, and none of the settings of whoever runs the tests."""
     ours = str(Path(holdfast.__file__).parent.parent)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "DFLOCKD_", "LOCKSERVER_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HOLDFAST_", "DFLOCKD_", "LOCKSERVER_"))
+    }
     return kept | {"PYTHONPATH": ours}
