@@ -144,7 +144,8 @@ def test_a_peer_that_reads_late_gets_every_answer_in_order(start: Start, loop: s
 
 @both_loops
 def test_a_peer_that_does_not_read_is_cut_off_and_loses_its_lock(start: Start, loop: str) -> None:
-    server = start("serve", "--line-write-timeout", "1", loop=loop)
+    # Over a file, requests would wait for the store, and a peer that heaps them up meanwhile is cut off for that.
+    server = start("serve", "--store", "memory:", "--line-write-timeout", "1", loop=loop)
     with LinePeer(server.port) as deaf, LinePeer(server.port) as other:
         token_in(deaf.ask("l", "job", "0 300"))
         deaf.socket.setblocking(False)

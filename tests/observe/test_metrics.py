@@ -35,6 +35,8 @@ FAMILIES = [
     ("holdfast_sessions", "gauge", set()),
     ("holdfast_connections", "gauge", {"door"}),
     ("holdfast_grants", "counter", set()),
+    ("holdfast_fences", "counter", set()),
+    ("holdfast_fences_refused", "counter", set()),
     ("holdfast_handoffs", "counter", set()),
     ("holdfast_handoff_seconds", "histogram", set()),
     ("holdfast_commit_batch_size", "histogram", set()),
@@ -98,6 +100,7 @@ def test_operations_are_shown_by_result_with_their_times():
     counters.operations.count("acquire", "busy", 3_500_000)
     counters.operations.count("release", "fail", 9_000_000_000)
     counters.operations.expired += 12
+    counters.operations.db_busy["acquire"] = 1
     found = values(page(counters))
     assert found["lock_acquire_total", ("result", "success")] == 1
     assert found["lock_acquire_total", ("result", "busy")] == 1
