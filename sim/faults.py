@@ -6,7 +6,7 @@ One strike at a time; when to strike is decided by the world.
 from typing import TYPE_CHECKING
 
 from holdfast.testing.disk import PaperDisk
-from sim.files import CUTS, SickBackend
+from sim.files import CUTS, LATE_CUT, SickBackend
 from sim.history import Noted
 from sim.plan import SECOND
 
@@ -32,11 +32,20 @@ class Faults:
             self._tear_a_connection()
         elif chance < 0.40:
             self._world.sleep(dice.choice((1, SECOND // 2, SECOND, 5 * SECOND)))
+        elif self._ends_left and self._files_are_uncertain:
+            self._ends_left -= 1
+            self._world.crash(dice.choice(("killed", "power cut")))
         elif chance < 0.70:
             self._trouble_disk()
         elif self._ends_left:
             self._ends_left -= 1
             self._end_server()
+
+    @property
+    def _files_are_uncertain(self) -> bool:
+        """Say whether there is a commit that failed and may be found by the next server: the chance does not last."""
+        node = self._world.node
+        return node is not None and node.backend is not None and node.backend.is_uncertain
 
     def _tear_a_connection(self) -> None:
         world = self._world
@@ -94,7 +103,7 @@ class Faults:
             backend.delay_ns = world.dice.choice((1, SECOND, 3 * SECOND))
         elif self._ends_left:
             self._ends_left -= 1
-            backend.cut = world.dice.choice(CUTS)
+            backend.cut = world.dice.choice((*CUTS, LATE_CUT))
             world.history.add(Noted, f"the power will go {backend.cut}")
 
     def restart_files(self, how: str) -> None:

@@ -28,6 +28,7 @@ SYNCED = 2  # from PRAGMA synchronous = FULL on, a commit has been synced when i
 
 Content = tuple[bytes, bytes]  # of the database and of its write-ahead log
 CUTS = ("before a commit", "inside a commit", "after a commit")
+LATE_CUT = "after a sync that failed"
 
 
 class Files:
@@ -154,7 +155,9 @@ class SickBackend(Backend):
         if cut == "inside a commit":
             self._interrupted = self._try()
             raise PowerCut
-        if "sync" in self.refused:
+        if cut == LATE_CUT:
+            self.cut = "before a commit"  # the next one
+        if cut == LATE_CUT or "sync" in self.refused:
             self._write_only()
         self._call("commit", self._inner.commit)
         self._unsynced = None  # it has been written over
@@ -190,6 +193,11 @@ class SickBackend(Backend):
     @property
     def is_sick(self) -> bool:
         return bool(self.refused) or self._intruder is not None
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Say whether the last commit failed, and may be in the file all the same."""
+        return self._unsynced is not None
 
     def heal(self) -> None:
         self.refused = set()

@@ -131,8 +131,12 @@ class Book:
         """Find the key of a request, or make it; None if there are too many."""
         ask = request.ask
         key = self.keys.get(ask.key)
-        if key is not None and key.vague and key.is_idle and request.reply != b"error_limit_mismatch":
-            key.limit = ask.limit  # it had been forgotten
+        if key is not None and key.vague and key.is_idle:
+            if request.reply == b"error_max_locks" and len(self.keys) > self.rules.keys_max:
+                self.drop(key)  # it had been forgotten, and others have taken its place
+                return None
+            if request.reply != b"error_limit_mismatch":
+                key.limit = ask.limit  # it had been forgotten
         if key is not None:
             key.vague = False
         elif len(self.keys) < self.rules.keys_max or self._may_have_room(request):
@@ -171,11 +175,11 @@ class Book:
         for where in [where for where in self.phases if where[0] == peer]:
             del self.phases[where]
 
-    def sweep_phases(self) -> None:
-        for where in [where for where, phase in self.phases.items() if phase.expired]:
-            del self.phases[where]
-
-    def sweep_keys(self, now: int) -> None:
+    def sweep(self, what: str, now: int) -> None:
+        if what == "phases":
+            for where in [where for where, phase in self.phases.items() if phase.expired]:
+                del self.phases[where]
+            return
         for key in list(self.keys.values()):
             if key.is_idle and not key.vague and key.touched + self.rules.idle_max_ns < now:
                 self.drop(key)

@@ -74,8 +74,17 @@ def _note_request(request: Request, holds: Holds, limits: Limits, released: set[
     elif ask.verb == RELEASE and request.reply in (b"ok", None):  # it may be done, although nobody could be told
         released.add(ask.token)
         held.pop(ask.token, None)
-    elif ask.verb == RENEW and request.reply is not None and request.reply.startswith(b"ok") and ask.token in held:
-        held[ask.token].until = request.at + ask.lease_ns
+    elif ask.verb == RENEW and ask.token in held:
+        _note_renewal(request, held[ask.token])
+
+
+def _note_renewal(request: Request, hold: _Hold) -> None:
+    """One that could not be answered may have made the lease shorter."""
+    until = request.at + request.ask.lease_ns
+    if request.reply is None:
+        hold.until = min(hold.until, until)
+    elif request.reply.startswith(b"ok"):
+        hold.until = until
 
 
 def _note_grant(request: Request, holds: Holds, limits: Limits) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from sim.checkers.book import FENCE_RETRY_NS, FOR_EVER, NOBODY, Book, Key
 from sim.checkers.dues import DiscrepancyError
 from sim.checkers.moves import Moves
 from sim.checkers.sleep import Sleep
-from sim.checkers.straight import Left, Undone, Withdrawn
+from sim.checkers.straight import Left, Recalled, Undone, Withdrawn
 from sim.checkers.talks import Finding, Request, Talks
 from sim.checkers.turns import Turns
 from sim.history import (
@@ -50,6 +50,7 @@ class _Ledger(Moves):
         self._gone: set[int] = set()  # whose claims have been seen to
         self._deaf: set[int] = set()  # who cannot be told anything any more
         self._soonest = FOR_EVER
+        self._recalled = Recalled(0, -1, 0)
         self._turns = Turns(self._book, [], 0)
 
     def walk(self) -> None:
@@ -74,8 +75,13 @@ class _Ledger(Moves):
         self.step = event.step
         if event.at != self._now:
             self._now = event.at
-            if self._sleep.wake_after(self._soonest) < self._now:
+            if self._wake_after(self._soonest) < self._now:
                 raise DiscrepancyError("the server slept through a lease, a patience or a fence that it could have had")
+
+    def _wake_after(self, when: int) -> int:
+        """Say when something due at `when` could be done; what was recalled was unknown to the server that is gone."""
+        recalled = self._recalled
+        return self._sleep.wake_after(recalled.at if recalled.since <= when <= recalled.at else when)
 
     def _end_step(self) -> None:
         self._conclude()
@@ -118,10 +124,8 @@ class _Ledger(Moves):
                 self._mint(event)
             case Refused():
                 self._refuse(event)
-            case Swept(what="phases"):
-                book.sweep_phases()
-            case Swept(what="keys"):
-                book.sweep_keys(self._now)
+            case Swept():
+                book.sweep(event.what, self._now)
             case Drained():
                 self._draining = True
                 if not book.rules.durable:
@@ -129,6 +133,8 @@ class _Ledger(Moves):
                     self._drain_on()
             case Undone():
                 book.doubt()
+            case Recalled():
+                self._recalled = event
             case Started():
                 self._start(event.rules)
             case Stopped():

@@ -29,16 +29,19 @@ def wrong_in_stats(text: bytes, book: Book, connections: int, sessions: dict[int
 
 def _resolve_vague(told: dict[str, list[Row]], book: Book, now: int) -> None:
     """Where it was not known whether the server has forgotten a key, what it tells settles that."""
-    sure = [(_kind(key), _idle_row(key, now)) for key in book.keys.values() if key.is_idle and not key.vague]
+    rows = [(kind, row) for kind in ("locks", "semaphores") for row in told.get(f"idle_{kind}", [])]
+    for key in book.keys.values():
+        sure = _kind(key), _idle_row(key, now)
+        if key.is_idle and not key.vague and sure in rows:
+            rows.remove(sure)
     for key in [key for key in book.keys.values() if key.vague]:
-        kind = _kind(key)
-        rows = [row for row in told.get(f"idle_{kind}", []) if row["key"] == key.title and (kind, row) not in sure]
-        if not rows:
+        found = next(((kind, row) for kind, row in rows if (kind, row["key"]) == (_kind(key), key.title)), None)
+        if found is None:
             book.drop(key)
             continue
-        key.touched = now - round(float(rows[0]["idle_s"]) * SECOND)
+        rows.remove(found)
+        key.touched = now - round(float(found[1]["idle_s"]) * SECOND)
         key.vague = False
-        sure.append((kind, rows[0]))
 
 
 def _kind(key: Key) -> str:

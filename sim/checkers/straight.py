@@ -66,7 +66,9 @@ class Undone(Derived):
 
 @dataclass(slots=True)
 class Recalled(Derived):
-    """What had come to nothing happens after all, behind."""
+    """What had come to nothing behind this has happened after all, since then, and no server has known it."""
+
+    since: int
 
 
 @dataclass(slots=True)
@@ -215,9 +217,9 @@ class _Straightener:
                 self._written = None
                 self._last_kept = max(self._last_kept, transaction.at + self._offset)
             case Failed():
-                transaction.failed = True
                 if event.written:
-                    self._written = transaction
+                    self._written = _as_written(transaction)
+                transaction.failed = True
             case _:
                 transaction.parts.append(event)
 
@@ -263,19 +265,15 @@ class _Straightener:
                 self._emit(Ticked(step, at))
 
     def _resurface(self, event: Resurfaced) -> None:
-        """All this happens now, and nobody is told: those who asked have heard that it failed, or will hear nothing."""
+        """All this counts from now on, and nobody is told: who asked has heard that it failed, or will hear nothing."""
         transaction = self._written
         assert transaction is not None
-        self._lose_all(event.step)
-        self._emit(Recalled(event.step, transaction.at))
-        transaction.failed = False
-        for peer, request in transaction.requests.items():
-            transaction.requests[peer] = replace(request, reply=None, token=b"", failed=False)
+        self._lose_all(event)
+        self._emit(Recalled(event.step, event.at, transaction.at + self._offset))
         requests = len(self._out.requests)
         self._unroll(transaction, event.step)
         del self._out.requests[requests:]  # it has been judged as one that failed
         self._last_kept = max(self._last_kept, transaction.at + self._offset)
-        transaction.failed = True
 
     # --- starts and ends ---
 
@@ -287,14 +285,14 @@ class _Straightener:
             self._nap(event.step, stopped_at - self._offset, event.at)
         self._emit(replace(event))
 
-    def _lose_all(self, step: int) -> None:
+    def _lose_all(self, event: Event) -> None:
         for peer in sorted(self._open):
-            self._emit(Torn(step, self._raw.events[-1].at, peer))
+            self._emit(Torn(event.step, event.at, peer))
         self._open.clear()
 
     def _stop(self, event: Stopped) -> None:
         """What had been committed has happened, although nobody heard of it; all else has not."""
-        self._lose_all(event.step)
+        self._lose_all(event)
         transaction, self._transaction = self._transaction, None
         if transaction is not None and transaction.committed:
             self._unroll(transaction, event.step)
@@ -303,3 +301,9 @@ class _Straightener:
         self._excuse(Freed(event.step, event.at))
         self._stopped_at = event.at + self._offset
         self._emit(replace(event))
+
+
+def _as_written(transaction: _Transaction) -> _Transaction:
+    """Copy what has not been told yet, as it would be if it had been kept and nobody were ever told."""
+    requests = {peer: replace(request, reply=None, token=b"") for peer, request in transaction.requests.items()}
+    return replace(transaction, requests=requests)

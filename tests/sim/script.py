@@ -29,6 +29,7 @@ from sim.history import (
     Performing,
     Raised,
     Refused,
+    Resurfaced,
     Rules,
     Slept,
     Stalled,
@@ -158,8 +159,14 @@ class Script:
         self.history.add(Committed)
         return self
 
-    def refuse_commit(self) -> "Script":
-        self.history.add(Failed, "EIO")
+    def refuse_commit(self, *, written: bool = False) -> "Script":
+        self.history.add(Failed, "EIO", written=written)
+        return self
+
+    def resurface(self) -> "Script":
+        """What was written and failed is in the file; the server is gone in the same step."""
+        self._add(Resurfaced)
+        self.history.add(Stopped, "killed")
         return self
 
     def outcome(self) -> "Script":

@@ -54,6 +54,12 @@ def test_what_a_connection_held_excludes_after_its_end_only_where_it_is_kept(rel
     assert len(script.judged_by(check_exclusion)) == clashes
 
 
+@pytest.mark.parametrize(("lease", "clashes"), [(2, 0), (3, 1), (90, 1)])
+def test_a_renewal_that_could_not_be_answered_may_have_made_the_lease_shorter(lease: int, clashes: int) -> None:
+    script = Script().grant(1, "job", "0 10", 1).tear(2).ask(2, "n", "job", f"{ONE} {lease}").wait(2)
+    assert len(script.grant(3, "job", "0 10", 2, 1).judged_by(check_exclusion)) == clashes
+
+
 @pytest.mark.parametrize(("holders", "clashes"), [(2, 0), (3, 1)])
 def test_a_semaphore_has_as_many_seats_as_it_says(holders: int, clashes: int) -> None:
     script = Script()

@@ -3,11 +3,16 @@
 The histories are made by hand; that the checkers agree with the real store is shown by running the simulator.
 """
 
+import json
+
+import pytest
+
 from sim.checkers.book import Book, Claim, Key
 from sim.checkers.exclusion import check_exclusion
 from sim.checkers.fences import check_fences
 from sim.checkers.leases import check_leases
 from sim.checkers.ledger import check_ledger
+from sim.checkers.patience import check_patience
 from sim.checkers.promises import check_promises
 from sim.checkers.turns import Turns
 from sim.history import History, Minted, Rules
@@ -91,6 +96,33 @@ def test_what_failed_must_be_answered_so() -> None:
     assert "instead of b'error'" in "".join(script.judged_by(check_ledger))
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_idle_key_that_may_have_been_forgotten_may_find_its_place_taken(fails: bool) -> None:
+    script = asked(Script(store="sqlite", keys_max=2), 1, "l", "old", "0 1").mint(0, 1).commit()
+    script.outcome().tell(1, f"ok {ONE} 1")
+    asked(script, 1, "r", "old", ONE).commit().outcome().tell(1, "ok")
+    if fails:
+        asked(script, 1, "l", "old", "0 1").mint(1, 2).refuse_commit().outcome().tell(1, "error")
+    for peer, key in ((1, "job"), (2, "new"))[: 2 if fails else 1]:
+        asked(script, peer, "l", key, "0 9").mint(0, 1).commit().outcome().tell(peer, f"ok {ONE} 9")
+    asked(script, 3, "l", "old", "0 1").outcome().tell(3, "error_max_locks")
+    assert (script.judged_by(check_ledger) == []) is fails
+
+
+def test_two_idle_keys_of_one_name_are_told_apart_in_stats() -> None:
+    """Of one of them it is not known whether the server has forgotten it."""
+    script = on_file()
+    for command, arg in (("l", "0 1"), ("sl", "0 1 1")):
+        asked(script, 1, command, "job", arg).mint(0, 1).commit().outcome().tell(1, f"ok {ONE} 1")
+        asked(script, 1, f"{command[:-1]}r", "job", ONE).commit().outcome().tell(1, "ok")
+    asked(script, 1, "l", "job", "0 1").mint(1, 2).refuse_commit().outcome().tell(1, "error")
+    asked(script, 1, "sl", "job", "0 2 1").outcome().tell(1, "error_limit_mismatch")
+    idle = {"key": "job", "idle_s": 0.0}
+    told = {"connections": 3, "locks": [], "semaphores": [], "idle_locks": [idle, idle], "idle_semaphores": []}
+    asked(script, 2, "stats", "_", "_").outcome().tell(2, f"ok {json.dumps(told)}")
+    assert script.judged_by(check_ledger) == []
+
+
 def test_what_is_held_outlives_the_server_and_is_refused_to_others() -> None:
     script = restarted(held())
     asked(script, 8, "l", "job", "0 10").outcome().tell(8, "timeout")
@@ -124,6 +156,31 @@ def test_a_transaction_that_was_not_committed_when_the_server_died_has_not_happe
     script = restarted(asked(on_file(), 1, "l", "job", "0 10").mint(0, 1))
     asked(script, 8, "l", "job", "0 10").mint(0, 1).commit().outcome().tell(8, f"ok {ONE} 10")
     assert script.judged_by(check_ledger) == []
+
+
+def test_who_waits_when_the_server_dies_need_not_be_answered() -> None:
+    script = restarted(asked(held(60), 2, "l", "job", "2 10").commit().outcome().wait(1)).wait(30)
+    assert script.judged_by(check_patience) == []
+    assert script.judged_by(check_ledger) == []
+
+
+def resurfaced(seconds: int = 0) -> Script:
+    """Let a server die some time after it has told 1 that its lock could not be kept; but it has been."""
+    script = asked(on_file(), 1, "l", "job", "0 10").mint(0, 1).refuse_commit(written=True).outcome().tell(1, "error")
+    return script.wait(seconds).resurface().start().connect(8)
+
+
+def test_what_failed_and_is_in_the_file_all_the_same_has_happened() -> None:
+    script = asked(resurfaced(), 8, "l", "job", "0 10").outcome().tell(8, "timeout")
+    assert script.judged_by(check_ledger) == []
+    script = asked(resurfaced(), 8, "l", "job", "0 10").mint(1, 2).commit().outcome().tell(8, f"ok {TWO} 10")
+    assert script.judged_by(check_ledger) == ["fence 2 was made, and nobody can have been granted anything"]
+
+
+def test_no_server_slept_through_a_lease_that_none_has_known() -> None:
+    script = asked(resurfaced(15), 8, "l", "job", "0 10").mint(1, 2).commit().outcome().tell(8, f"ok {TWO} 10")
+    assert script.judged_by(check_ledger) == []
+    assert "slept" in "".join(resurfaced(5).wait(7).judged_by(check_ledger))
 
 
 def test_a_fence_that_begins_again_after_a_restart_is_found() -> None:

@@ -27,7 +27,7 @@ def test_other_seeds_make_other_histories() -> None:
 
 def test_everything_that_can_happen_does() -> None:
     seen: set[type[Event]] = set()
-    for seed in range(100):
+    for seed in range(200):
         seen |= {type(event) for event in World(seed).run().events}
     assert seen == set(Event.__subclasses__()) - {Raised, Derived}
 
