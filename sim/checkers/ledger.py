@@ -152,7 +152,7 @@ class _Ledger(Moves):
             case Torn() | Cut():
                 self._deaf.add(event.peer)
             case Left():
-                self._leave(event.peer)
+                self._alive.remove(event.peer)  # its last request may still be on its way to the store
             case Withdrawn():
                 self._withdraw(event.peer)
 
@@ -216,11 +216,6 @@ class _Ledger(Moves):
 
     # --- ends ---
 
-    def _leave(self, peer: int) -> None:
-        """Nobody is there any more who could be told."""
-        self._alive.remove(peer)
-        self._book.forget_phases_of(peer)
-
     def _withdraw(self, peer: int) -> None:
         """A store of transactions was told that somebody is not to wait any more."""
         self._conclude()
@@ -239,7 +234,8 @@ class _Ledger(Moves):
         self._gone.add(peer)
         self._conclude()
         if peer in self._alive:
-            self._leave(peer)
+            self._alive.remove(peer)
+        self._book.forget_phases_of(peer)
         self._blocked.pop(peer, None)
         release = self._book.rules.release_on_disconnect
         for key in self._book.keys.values():

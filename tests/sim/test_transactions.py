@@ -190,6 +190,14 @@ def test_a_fence_that_begins_again_after_a_restart_is_found() -> None:
     assert script.judged_by(check_ledger) != []
 
 
+def test_a_second_phase_counts_although_its_caller_leaves_meanwhile() -> None:
+    script = asked(Script(store="sqlite", release_on_disconnect=False), 1, "e", "job", "10").mint(0, 1).commit()
+    script.outcome().tell(1, f"acquired {ONE} 10").wait(9).ask(1, "w", "job", "0").hand(1).give_up(1).hand(1, "hangup")
+    script.perform((1, REQUEST), (1, "hangup")).apply(1).apply(1, "hangup").commit().outcome().wait(9)
+    asked(script, 2, "l", "job", "0 10").outcome().tell(2, "timeout")
+    assert script.judged_by(check_ledger) == []
+
+
 # --- whose fence it is ---
 
 
