@@ -331,6 +331,19 @@ def test_flags_may_be_written_as_go_writes_them(start: Start) -> None:
     assert "bad request" in server.log
 
 
+def test_a_server_whose_log_is_not_read_any_more_still_serves_and_stops() -> None:
+    with subprocess.Popen(
+        command("serve", "--store=memory:", "--auth-token=secret"), env=environment(), stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        (address,) = json.loads(process.stderr.readline())["line"]
+        process.stderr.close()
+        with LinePeer(int(address.rpartition(":")[2])) as peer:
+            assert peer.ask("auth", "_", "wrong") == "error_auth"  # which is logged
+        process.terminate()
+        assert process.wait(WAIT_S_MAX) == 0
+
+
 def test_a_server_ends_with_its_process(start: Start) -> None:
     server = start("serve")
     with LinePeer(server.port) as peer:

@@ -3,6 +3,7 @@
 The server itself is not started here; see its own tests.
 """
 
+import subprocess
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from holdfast.cli.launch import FILE_CHARACTERS_MAX, launch, read_file
 from holdfast.config import Config
 from holdfast.errors import ConfigError, FenceFileError
+from holdfast.testing.process import environment
 
 
 def refuse():
@@ -56,3 +58,15 @@ def test_a_file_without_end_is_read_in_part():
 def test_a_missing_file_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_file(str(tmp_path / "nothing"))
+
+
+def test_nothing_of_ours_takes_the_place_of_a_standard_file_that_is_closed():
+    program = (
+        "import os; from holdfast.cli.launch import open_standard_files;"
+        " os.close(0); os.close(2); open_standard_files();"
+        " print([os.readlink(f'/proc/self/fd/{file}') for file in (0, 2)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout == "['/dev/null', '/dev/null']\n"

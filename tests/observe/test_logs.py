@@ -80,6 +80,28 @@ def test_json_may_be_asked_for_on_a_terminal():
     assert json.loads(stream.getvalue())["event"] == "hello"
 
 
+def test_a_reader_that_is_gone_costs_lines_and_nothing_else():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb", buffering=0) as pipe:
+        configure("info", "json", io.TextIOWrapper(pipe, write_through=True))
+        get_logger().error("nobody hears this")
+
+
+def test_a_full_disk_costs_lines_and_nothing_else():
+    with open("/dev/full", "wb", buffering=0) as full:
+        configure("info", "text", io.TextIOWrapper(full, write_through=True))
+        get_logger().error("there is no room for this")
+
+
+def test_a_stream_that_is_closed_or_missing_costs_lines_and_nothing_else():
+    stream = written()
+    stream.close()
+    get_logger().info("too late")
+    configure("info", "auto", None)
+    get_logger().info("nowhere")
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_what_is_below_the_level_is_not_logged(level):
     stream = written(level)

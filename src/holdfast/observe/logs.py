@@ -3,6 +3,7 @@
 No message is written here, and nothing on the path of a successful request may call in here.
 """
 
+import contextlib
 import logging
 from typing import Any, TextIO, cast
 
@@ -17,9 +18,30 @@ LEVELS = {
 }
 
 
-def configure(level: str, fmt: str, stream: TextIO) -> None:
-    """Send all logs of this process to `stream`; `auto` means text on a terminal and JSON elsewhere."""
-    terminal = stream.isatty()
+class Tolerant:
+    """A stream whose lines get lost where it is full, broken or not there: the work that they tell of must go on."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        # ValueError is how Python says that a file has been closed.
+        with contextlib.suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.flush()
+
+
+def configure(level: str, fmt: str, stream: TextIO | None) -> None:
+    """Send all logs of this process to `stream`; `auto` means text on a terminal and JSON elsewhere.
+
+    A process that was started without a standard error has no stream.
+    """
+    terminal = stream is not None and stream.isatty()
     as_text = fmt == "text" or (fmt == "auto" and terminal)
     structlog.configure(
         processors=[
@@ -29,7 +51,7 @@ def configure(level: str, fmt: str, stream: TextIO) -> None:
             *(_text(colours=terminal) if as_text else _json()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, Tolerant(stream))),
         cache_logger_on_first_use=False,
     )
 
