@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.ports import Face, Sink, Store
 from holdfast.words import (
+    ENDED,
     GRANTED,
     QUEUED,
     RESIDENT,
@@ -102,6 +103,11 @@ class Desk(Sink):
         if self.sessions.pop(session.id, None) is not None:
             self.store.submit(Hangup(session.id), now)
 
+    def leave(self, session: Session, now: int, *, keep_held: bool) -> None:
+        """The caller has not come back in time; it has said itself what is to become of what it holds."""
+        if self.sessions.pop(session.id, None) is not None:
+            self.store.submit(Hangup(session.id, keep_held), now)
+
     @property
     def connections(self) -> int:
         """Count the callers who come and go."""
@@ -153,6 +159,11 @@ class Desk(Sink):
         end.session = session.id
         self.store.submit(end, now)
 
+    def conclude(self, session: Session, request: Renew | End | Cancel, now: int) -> None:
+        """Take what a holder has to say of what it holds: that is served even while the service drains."""
+        request.session = session.id
+        self.store.submit(request, now)
+
     def _is_enqueued(self, session: Session, key: bytes) -> bool:
         phase = session.phases.get(key) if session.phases is not None else None
         return phase is not None and not phase.expired
@@ -184,7 +195,7 @@ class Desk(Sink):
             self._answer_claim(session, command, answer, claim)
         elif answer is CONVERTING:
             assert isinstance(command, Convert)
-            self._await(session, command.ticket, command)
+            self._await(session, command.ticket, command, claim)
         elif isinstance(command, Cancel):
             self._answer_cancel(session, command, answer, claim)
         else:
@@ -199,10 +210,10 @@ class Desk(Sink):
 
     def _answer_claim(self, session: Session, command: Claim, answer: Answer, claim: Claim | None) -> None:
         if not command.tracked:
-            earlier = session.awaited.get(command.ticket)
-            self._await(session, command.ticket, command)
-            if earlier is not None:
-                session.face.answer(earlier, Answer.CANCELLED, claim)  # its caller has come back and asked again
+            self._await(session, command.ticket, command, claim)
+            return
+        if isinstance(command.ticket, bytes):
+            session.face.answer(command, answer, claim)  # its caller will name it, so no phase is needed to find it
             return
         if answer is GRANTED or answer is QUEUED:
             if session.phases is None:
@@ -211,23 +222,32 @@ class Desk(Sink):
         session.face.answer(command, answer, command)
 
     def _answer_wait(self, session: Session, command: Wait, answer: Answer, claim: Claim | None) -> None:
-        assert command.request is not None
+        request: Request = command.request or command
         if answer in (Answer.STORE_BUSY, Answer.STORE_FAILED):
-            session.face.answer(command.request, answer, None)  # the first phase is still there, to be asked for again
+            session.face.answer(request, answer, None)  # the first phase is still there, to be asked for again
             return
         if answer is QUEUED:
-            self._await(session, command.ticket, command.request)
-        else:
-            session.awaited[command.ticket] = command.request
-            self._resolve(session, command.ticket, answer, claim)
+            self._await(session, command.ticket, request, claim)
+            return
+        earlier = session.awaited.get(command.ticket)
+        if isinstance(earlier, Convert):
+            session.face.answer(request, answer, claim)  # held already; that it is to change is another matter
+            return
+        session.awaited[command.ticket] = request
+        self._resolve(session, command.ticket, answer, claim)
+        if earlier is not None:
+            session.face.answer(earlier, Answer.CANCELLED, claim)
 
-    def _await(self, session: Session, ticket: Ticket, request: Request) -> None:
+    def _await(self, session: Session, ticket: Ticket, request: Request, claim: Claim | None) -> None:
         """Keep a request until its claim is granted or ended; while the service drains that is right now."""
+        earlier = session.awaited.get(ticket)
         session.awaited[ticket] = request
         if self.draining:
             # It was on its way to the store when everybody else who waits was sent home.
             self.store.submit(Cancel(session.id, ticket, quiet=True), self._drained_at)
         session.face.waits(request)
+        if earlier is not None:
+            session.face.answer(earlier, Answer.CANCELLED, claim)  # its caller has come back and asked again
 
     def _answer_cancel(self, session: Session, command: Cancel, answer: Answer, claim: Claim | None) -> None:
         if answer is Answer.CANCELLED:
@@ -236,6 +256,9 @@ class Desk(Sink):
                 self._resolve(session, command.ticket, Answer.CLOSED if self.draining else answer, claim)
             else:
                 self._forget(session, claim.key, command.ticket)
+        elif answer is ENDED:
+            assert claim is not None
+            self._forget(session, claim.key, command.ticket)
         if not command.quiet:
             session.face.answer(command, answer, claim)
 

@@ -3,7 +3,7 @@
 Imports nothing of ours. No rule about who may hold what lives here, except the table of modes that clash.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final, final
 
@@ -96,6 +96,7 @@ GRANTED: Final = Answer.GRANTED
 QUEUED: Final = Answer.QUEUED
 RENEWED: Final = Answer.RENEWED
 ENDED: Final = Answer.ENDED
+CANCELLED: Final = Answer.CANCELLED
 NOT_HELD: Final = Answer.NOT_HELD
 DRAINING: Final = Answer.DRAINING
 
@@ -137,12 +138,47 @@ TOKEN_BYTES: Final = 32
 
 
 @final
+class Bond:
+    """What ties a claim to the others of its group: granted together, and as long as they wait ended together."""
+
+    __slots__ = ("count", "index", "keys", "number", "ticket")
+
+    def __init__(self, ticket: bytes, index: int, count: int, number: int) -> None:
+        self.ticket = ticket  # of the group; each member has a ticket of its own, see `member_ticket`
+        self.index = index
+        self.count = count
+        self.number = number  # what others may see instead of the ticket, which is a secret of its caller
+        self.keys: Mapping[bytes, object] | None = None  # where the engine finds the keys of the others
+
+
+def member_ticket(ticket: bytes, index: int) -> bytes:
+    """Spell the ticket of a member of a group."""
+    return b"%b#%d" % (ticket, index)
+
+
+@final
+class More:
+    """What few claims have. Nearly all live without, so that it costs them one empty place."""
+
+    __slots__ = ("asked", "bond", "convert_deadline", "nudged", "rival", "seen")
+
+    def __init__(self) -> None:
+        self.asked = 0  # when it asked for another mode, while it converts
+        self.convert_deadline = FOREVER
+        self.nudged = 0
+        self.rival: Claim | None = None
+        self.seen: tuple[bytes, bool] | None = None
+        self.bond: Bond | None = None
+
+
+@final
 class Claim:
     """One request on one key, for its whole life. As a command it asks to be enqueued."""
 
     __slots__ = (
+        "about",
+        "awaited",
         "book",
-        "convert_deadline",
         "deadline",
         "fence",
         "kept",
@@ -151,16 +187,17 @@ class Claim:
         "limit",
         "listens",
         "mode",
-        "nudged",
+        "more",
         "order",
         "owner",
         "patience_ns",
         "queue",
         "reason",
-        "rival",
-        "secret",
+        "refuses",
         "session",
+        "since",
         "state",
+        "tail",
         "ticket",
         "token",
         "tracked",
@@ -186,25 +223,28 @@ class Claim:
         self.limit = limit
         self.lease_ns = lease_ns  # FOREVER: held until it is ended
         self.patience_ns = patience_ns  # FOREVER: waits until it is granted or ended; 0: not at all
+        # What is yes or no stands together, where it takes a byte each.
         self.queue = queue  # False: a try; granted now, or busy and no claim
         self.tracked = tracked  # its session wants to hear how it ends (the first phase of two)
         self.listens = listens  # its session wants nudges
+        self.awaited = False  # a tracked one that waits: somebody has asked for it since, and is blocked
+        self.refuses = False  # rather not at all than into a deadlock
+        self.kept = False  # its session is gone, and it is not
         self.session = 0
         self.ticket: Ticket = 0
         self.state = ASKED
         self.mode: int = NL  # the granted mode; it alone counts against others, also while converting
         self.order = 0  # arrival number within its key
         self.deadline = FOREVER  # the end of the lease while held, of patience while waiting
-        self.convert_deadline = FOREVER
+        self.since = 0  # when it was granted, or when it began to wait
         self.fence = 0
-        self.secret = b""
         self.token = b""
-        self.nudged = 0  # mask of the modes already signalled since the last grant
+        self.tail = b""  # what the secret has besides the token
         self.reason: Reason | None = None
         self.owner = b""  # who asks, in the caller's own words; shown to others, believed by nobody
-        self.kept = False  # its session is gone, and it is not
-        self.rival: Claim | None = None  # who held the key when this claim was refused
+        self.about = b""  # more of that, as compact JSON
         self.book: dict[Ticket, Claim] | None = None  # its session's claims, wherever they are indexed
+        self.more: More | None = None
 
     def __repr__(self) -> str:
         return (
@@ -212,10 +252,117 @@ class Claim:
             f"mode={Mode(self.mode).name} want={Mode(self.want).name} fence={self.fence}>"
         )
 
+    @property
+    def secret(self) -> bytes:
+        """The whole of what proves it; no place is spent on what the token tells anyway."""
+        return self.token + self.tail
+
+    @secret.setter
+    def secret(self, secret: bytes) -> None:
+        self.token = secret[:TOKEN_BYTES]
+        self.tail = secret[TOKEN_BYTES:]
+
+    def _more(self) -> More:
+        if self.more is None:
+            self.more = More()
+        return self.more
+
+    @property
+    def convert_deadline(self) -> int:
+        """The end of its patience for another mode; FOREVER unless it converts."""
+        return FOREVER if self.more is None else self.more.convert_deadline
+
+    @convert_deadline.setter
+    def convert_deadline(self, when: int) -> None:
+        if when != self.convert_deadline:
+            self._more().convert_deadline = when
+
+    @property
+    def asked(self) -> int:
+        """When it asked for another mode, while it converts; else 0."""
+        return 0 if self.more is None else self.more.asked
+
+    @asked.setter
+    def asked(self, when: int) -> None:
+        if when != self.asked:
+            self._more().asked = when
+
+    @property
+    def nudged(self) -> int:
+        """The mask of the modes already signalled since the last grant."""
+        return 0 if self.more is None else self.more.nudged
+
+    @nudged.setter
+    def nudged(self, mask: int) -> None:
+        if mask != self.nudged:
+            self._more().nudged = mask
+
+    @property
+    def rival(self) -> "Claim | None":
+        """Who held the key when this claim was refused."""
+        return None if self.more is None else self.more.rival
+
+    @rival.setter
+    def rival(self, rival: "Claim | None") -> None:
+        if rival is not self.rival:
+            self._more().rival = rival
+
+    @property
+    def seen(self) -> tuple[bytes, bool] | None:
+        """The value block as it was at the last grant, and whether it could be trusted; None if there was none."""
+        return None if self.more is None else self.more.seen
+
+    @seen.setter
+    def seen(self, seen: tuple[bytes, bool] | None) -> None:
+        if seen != self.seen:
+            self._more().seen = seen
+
+    @property
+    def bond(self) -> Bond | None:
+        """What ties it to the others of its group, if it asked as part of one."""
+        return None if self.more is None else self.more.bond
+
+    @bond.setter
+    def bond(self, bond: Bond | None) -> None:
+        if bond is not self.bond:
+            self._more().bond = bond
+
+    @property
+    def blocks_caller(self) -> bool:
+        """Whether its caller stands still while it waits: nobody waits yet for what is only enqueued."""
+        return self.awaited or not self.tracked
+
+
+@final
+class Group:
+    """Claims on several keys, granted together or not at all: nothing is held until all of them can be.
+
+    While they wait they stand in all queues at once. Afterwards each is a claim of its own.
+    """
+
+    __slots__ = ("claims", "patience_ns", "queue", "refuses", "session", "ticket", "tracked")
+
+    def __init__(
+        self,
+        ticket: bytes,
+        claims: "list[Claim]",
+        patience_ns: int,
+        queue: bool = True,
+        tracked: bool = False,
+        refuses: bool = False,
+    ) -> None:
+        self.session = 0
+        self.ticket = ticket
+        self.claims = claims  # on different keys, in the caller's order; when it is answered: as they were granted
+        self.patience_ns = patience_ns  # one for all of them
+        self.queue = queue  # False: a try
+        self.tracked = tracked  # its first phase: it is answered at once also where it has to wait
+        self.refuses = refuses
+
 
 @final
 class Wait:
-    """Wait for a claim that was enqueued earlier; with `patience_ns` 0, withdraw it unless it is granted already."""
+    """Wait for a claim or a group that was enqueued earlier; with `patience_ns` 0, withdraw it unless it is granted."""
 
     __slots__ = ("patience_ns", "request", "session", "ticket")
 
@@ -270,7 +417,7 @@ class Renew:
 class Convert:
     """Change the mode of a held claim, or queue for it."""
 
-    __slots__ = ("patience_ns", "queue", "session", "ticket", "value", "want")
+    __slots__ = ("patience_ns", "queue", "refuses", "session", "ticket", "value", "want")
 
     def __init__(
         self,
@@ -280,6 +427,7 @@ class Convert:
         patience_ns: int = FOREVER,
         queue: bool = True,
         value: bytes | None = None,
+        refuses: bool = False,
     ) -> None:
         self.session = session
         self.ticket = ticket
@@ -287,6 +435,7 @@ class Convert:
         self.patience_ns = patience_ns
         self.queue = queue
         self.value = value  # what to leave in the value block, where the old mode may write it
+        self.refuses = refuses  # rather not at all than into a deadlock with other keys
 
 
 @final
@@ -313,14 +462,21 @@ class End:
 
 @final
 class Cancel:
-    """Withdraw a claim by its ticket: a waiter goes, a conversion stops, what is held stays held."""
+    """Withdraw a claim by its ticket: a waiter goes, a conversion stops, what is held stays held.
 
-    __slots__ = ("quiet", "session", "ticket")
+    With `held`, that is given back too, as by its token. The ticket of a group means all that is left of it.
+    """
 
-    def __init__(self, session: int, ticket: Ticket, quiet: bool = False) -> None:
+    __slots__ = ("held", "quiet", "session", "ticket", "value")
+
+    def __init__(
+        self, session: int, ticket: Ticket, quiet: bool = False, held: bool = False, value: bytes | None = None
+    ) -> None:
         self.session = session
         self.ticket = ticket
         self.quiet = quiet  # nobody awaits the answer
+        self.held = held
+        self.value = value  # what to leave in the value block of what was held
 
 
 @final
@@ -338,10 +494,11 @@ class Hangup:
 class Look:
     """Show what is known of the keys that start with `prefix`, or of the one `key`; changes nothing.
 
-    With `count`, only so many, those that sort first behind `after`.
+    With `count`, only so many, those that sort first behind `after`. With `deep`, the queues too. With `reach`, the
+    keys over which somebody waits for somebody: from `key` on, or, without one, all that a deadlock could go over.
     """
 
-    __slots__ = ("after", "count", "held", "key", "prefix", "session")
+    __slots__ = ("after", "count", "deep", "held", "key", "prefix", "reach", "session")
 
     def __init__(
         self,
@@ -350,41 +507,107 @@ class Look:
         after: bytes = b"",
         count: int = 0,
         held: bool | None = None,
+        deep: bool = False,
+        reach: bool = False,
     ) -> None:
         self.prefix = prefix
         self.key = key
         self.after = after
         self.count = count
         self.held = held  # True: only keys that somebody holds; False: only those that nobody holds
+        self.deep = deep
+        self.reach = reach
         self.session = 0
 
 
 class Holder:
     """What a look tells of one holder."""
 
-    __slots__ = ("deadline", "fence", "mode", "owner", "secret", "session", "units")
+    __slots__ = (
+        "about",
+        "converting",
+        "deadline",
+        "fence",
+        "kept",
+        "listens",
+        "mode",
+        "owner",
+        "secret",
+        "session",
+        "since",
+        "units",
+    )
 
     def __init__(self, c: Claim) -> None:
         self.session = c.session
         self.owner = c.owner
+        self.about = c.about
         self.secret = c.secret
         self.mode = c.mode
+        self.converting: int | None = c.want if c.state is CONVERTING else None  # the mode that it wants instead
         self.units = c.units
         self.fence = c.fence
+        self.since = c.since
         self.deadline = c.deadline
+        self.kept = c.kept
+        self.listens = c.listens
+
+
+class Waiter:
+    """What a deep look tells of one who waits: for the key, or, `converting`, for another mode of what it holds."""
+
+    __slots__ = (
+        "about",
+        "blocked",
+        "converting",
+        "deadline",
+        "fence",
+        "group",
+        "order",
+        "owner",
+        "session",
+        "since",
+        "units",
+        "want",
+    )
+
+    def __init__(self, c: Claim) -> None:
+        bond = c.bond
+        self.converting = c.state is CONVERTING
+        self.session = c.session
+        self.owner = c.owner
+        self.about = c.about
+        self.want = c.want
+        self.units = c.units
+        self.since = c.asked if self.converting else c.since
+        self.deadline = c.convert_deadline if self.converting else c.deadline  # the end of its patience
+        self.order = c.order
+        self.fence = c.fence  # of what it holds, while it converts
+        self.group = bond.number if bond is not None and not self.converting else 0  # 0: it asks for itself alone
+        self.blocked = self.converting or c.blocks_caller
 
 
 class View:
     """What a look tells of one key."""
 
-    __slots__ = ("holders", "key", "limit", "touched", "version", "waiters")
+    __slots__ = ("holders", "key", "limit", "queue", "touched", "version", "waiters")
 
-    def __init__(self, key: bytes, limit: int, holders: list[Holder], waiters: int, touched: int, version: int) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        limit: int,
+        holders: list[Holder],
+        waiters: int,
+        touched: int,
+        version: int,
+        queue: list[Waiter] | None = None,
+    ) -> None:
         self.key = key
         self.limit = limit
         self.version = version  # how often who holds it, or for how long, has changed
         self.holders = holders
         self.waiters = waiters
+        self.queue: list[Waiter] = queue or []  # only in a deep look: conversions first, then waiters, in their order
         self.touched = touched
 
 
@@ -404,8 +627,8 @@ class Census:
 
 Command = Claim | Wait | Renew | Convert | End | Cancel | Hangup | Look
 
-# What a door may hand to the desk.
-Request = Claim | WaitFor | Renew | Convert | End | Cancel | Look
+# What a door may hand to the desk. A Wait needs no `request` there: it is its own.
+Request = Claim | Wait | WaitFor | Renew | Convert | End | Cancel | Look
 
 
 @final

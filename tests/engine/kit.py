@@ -129,10 +129,14 @@ class Scene:
         c = self[name]
         return self._seen(self.table.renew(Renew(c.key, c.token, span(lease)), self.now, out), out)
 
-    def end(self, name: str, reason: Reason = Reason.RELEASED, value: bytes | None = None) -> Answer:
+    def end(
+        self, name: str, reason: Reason = Reason.RELEASED, value: bytes | None = None, *, by: str | None = None
+    ) -> Answer:
         out: list[Effect] = []
         c = self[name]
-        return self._seen(self.table.end(End(c.key, c.token, reason, value), self.now, out), out)
+        how = End(c.key, c.token, reason, value)
+        how.session = self.session(by) if by else c.session
+        return self._seen(self.table.end(how, self.now, out), out)
 
     def convert(
         self,

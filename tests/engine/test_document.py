@@ -4,6 +4,8 @@ That random commands cannot tell the two apart is tested in test_differential.py
 """
 
 import ast
+import base64
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,8 @@ OF_RESOURCES = [
     "version",
 ]
 OF_CLAIMS = [
-    "convert_deadline",
+    "about",
+    "awaited",
     "deadline",
     "fence",
     "key",
@@ -46,21 +49,34 @@ OF_CLAIMS = [
     "limit",
     "listens",
     "mode",
-    "nudged",
     "order",
     "owner",
     "patience_ns",
     "queue",
     "reason",
+    "refuses",
     "secret",
     "session",
+    "since",
     "state",
+    "tail",
     "ticket",
     "token",
     "tracked",
     "units",
     "want",
 ]
+OF_MORE = ["asked", "convert_deadline", "nudged", "seen"]
+
+# What the first version wrote down of `full_scene`, with an owner.
+FIRST_DOCUMENT = zlib.decompress(
+    base64.b64decode(
+        "eNqby3hegAECWFnOA8m3NXtuMIAYL64sFWBgO3SEjaEsMac0lfHwlDsMQkxHGBOZmJkZQQrY/iivYTjfANV96DBY1/sLJ/YgBJmO"
+        "GKABIwMCQOUIU27qIaBVzEcYk2BW8f5wj0CYevgQ2KpvZ95kIASZMawyJmQVwxEGkEUsRxiTmRmZGOFGIfx0iAnEBocEyMZPKlcW"
+        "MLBgWGRCpEWsRxhTmBmwW8SIYtGXigctDKwYFpkSY9EkoE1sRxhTGRlYkWwCYpYV4ieA0cSMiGWYLFAb1InsRxjTGBmYsTjx8CEW"
+        "hBPRNAIAU3KOGg=="
+    )
+)
 
 
 def full_scene() -> Scene:
@@ -76,6 +92,8 @@ def full_scene() -> Scene:
     scene.convert("c", CW, patience=40)
     scene.ask("e", EX, patience=20, listens=True)
     scene.ask("f", PR, tracked=True)
+    scene.wait("f", 60)
+    scene["a"].owner, scene["b"].about, scene["e"].refuses = b"me", b"{}", True
     return scene
 
 
@@ -90,14 +108,15 @@ def facts(r: Resource) -> dict[str, object]:
 
 
 def claim_facts(c: Claim) -> dict[str, object]:
-    return {name: getattr(c, name) for name in OF_CLAIMS}
+    return {name: getattr(c, name) for name in OF_CLAIMS + OF_MORE}
 
 
 def test_nothing_is_forgotten_here_that_a_resource_or_a_claim_knows() -> None:
-    everything = {"agenda", "converting", "listed", "many", "sole", "waiting", "wake", *OF_RESOURCES}
+    everything = {"agenda", "converting", "listed", "many", "sole", "sought", "waiting", "wake", *OF_RESOURCES}
     assert everything == slots_of("engine/resource.py", "Resource")
+    assert {"book", "more", *OF_CLAIMS} == slots_of("words.py", "Claim") | {"secret"}
     # A rival is only of use while a refusal is being answered.
-    assert {"book", "rival", *OF_CLAIMS} == slots_of("words.py", "Claim")
+    assert {"rival", "bond", *OF_MORE} == slots_of("words.py", "More")
 
 
 def slots_of(file: str, name: str) -> set[str]:
@@ -194,6 +213,28 @@ def test_a_document_cut_short_anywhere_is_refused() -> None:
             decode(KEY, document[:length])
 
 
+def test_a_document_of_the_first_version_is_read_and_what_it_does_not_tell_is_made_up() -> None:
+    back = decode(KEY, FIRST_DOCUMENT)
+    scene = full_scene()
+    check(back, scene.now)
+    scene["f"].awaited = scene["e"].refuses = False
+    scene["f"].patience_ns = FOREVER
+    scene["f"].deadline = scene.now + FOREVER
+    scene["b"].about = b""
+    for c in (scene["c"], scene["d"]):
+        c.asked = 0
+    for c in holders(scene.key):
+        c.seen = None
+    assert facts(back) == facts(scene.key)
+    assert back.value == b"\x00value"
+
+
+def test_since_when_somebody_of_the_first_version_holds_is_never_before_the_beginning() -> None:
+    document = msgspec.msgpack.decode(FIRST_DOCUMENT)
+    document[HELD][0][DEADLINE] = 5
+    assert holders(decode(KEY, msgspec.msgpack.encode(document)))[0].since == 0
+
+
 def test_a_document_of_another_version_is_refused_by_its_number() -> None:
     document = msgspec.msgpack.encode([VERSION + 1, "of a shape that nobody knows yet"])
     with pytest.raises(DocumentError, match=f"version {VERSION + 1}; this release reads {VERSION}"):
@@ -201,7 +242,7 @@ def test_a_document_of_another_version_is_refused_by_its_number() -> None:
 
 
 # Where things stand in the list of a resource, and of a claim.
-HELD, WAITING, STATE, WANT = 11, 12, 2, 4
+HELD, WAITING, STATE, WANT, DEADLINE = 11, 12, 2, 4, 11
 
 
 def spoil_held_state(document: list[Any]) -> None:
@@ -279,6 +320,7 @@ def test_after_a_reload_what_is_nobodys_any_more_is_still_nobodys() -> None:
     scene.hangup("a", keep_held=True)
     reload(scene.table, KEY)
     c = holders(scene.key)[0]
-    assert c.book is None
+    assert c.kept
     assert scene.table.find(c.session, c.ticket) is None
+    assert scene.table.orphans == {b"a": c}
     assert (c.limit, c.convert_deadline) == (UNLIMITED, FOREVER)

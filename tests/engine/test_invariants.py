@@ -172,7 +172,7 @@ BREAKS: dict[str, tuple[Break, str]] = {
     "a claim under a wrong token": (set_of("a", token=b"other"), "_check_places"),
     "a waiter in the wrong place": (set_of("c", order=99), "_check_places"),
     "an order from the future": (set_key(orders=2), "_check_places"),
-    "a token that is not of its secret": (set_of("a", secret=b"other"), "_check_claim"),
+    "a secret of another length": (set_of("a", tail=b"other"), "_check_claim"),
     "a waiter with a mode": (set_of("c", mode=CR), "_check_claim"),
     "a waiter with a token": (set_of("c", token=b"t"), "_check_claim"),
     "a waiter with more patience than it had": (set_of("c", patience_ns=1), "_check_claim"),
@@ -221,6 +221,10 @@ def stranger_in_book(scene: Scene) -> None:
     scene.table.sessions[77] = {b"a": scene["a"]}
 
 
+def orphan_with_a_session(scene: Scene) -> None:
+    scene.table.orphans[b"a"] = scene["a"]
+
+
 def gone_in_book(scene: Scene) -> None:
     c = scene["d"]
     book = c.book
@@ -248,6 +252,7 @@ TABLE_BREAKS: dict[str, Break] = {
     "a table that is ticked too late": late_table,
     "a table that says later than it has to": later_than_said,
     "a claim in a stranger's book": stranger_in_book,
+    "a claim of a session among those that outlived theirs": orphan_with_a_session,
     "a claim that is gone in a book": gone_in_book,
 }
 

@@ -127,7 +127,7 @@ def test_removing_a_converting_holder_takes_it_out_of_both_places() -> None:
     r = Resource(b"k", UNLIMITED)
     held(r, PR)
     c = held(r, PR)
-    join_converting(r, c, EX)
+    join_converting(r, c, EX, 0)
     check(r, 0)
     remove(r, c, Reason.RELEASED)
     assert r.converting is None
@@ -149,7 +149,7 @@ def test_queues_keep_the_order_of_arrival() -> None:
     for c in waiters:
         join_waiting(r, c)
     for c in reversed(readers):
-        join_converting(r, c, PW)
+        join_converting(r, c, PW, 0)
     assert list((r.waiting or {}).values()) == waiters
     assert list((r.converting or {}).values()) == readers[::-1]
     assert everybody(r) == readers + waiters
@@ -182,7 +182,7 @@ def test_the_turn_of_a_converting_holder_is_whatever_comes_first() -> None:
     r = Resource(b"k", UNLIMITED)
     held(r, PR)
     c = held(r, PR, lease_ns=50)
-    join_converting(r, c, EX)
+    join_converting(r, c, EX, 0)
     c.convert_deadline = 20
     assert turn_of(c)[0] == 20
     c.convert_deadline = 80

@@ -9,7 +9,21 @@ from holdfast.engine.document import decode, encode
 from holdfast.engine.foreign import usurp
 from holdfast.engine.invariants import check_table
 from holdfast.engine.resource import Resource
-from holdfast.words import EX, FOREVER, PR, UNLIMITED, WAITING, Answer, Claim, Effect, Ended, Granted, Hangup, Reason
+from holdfast.words import (
+    EX,
+    FOREVER,
+    PR,
+    RESIDENT,
+    UNLIMITED,
+    WAITING,
+    Answer,
+    Claim,
+    Effect,
+    Ended,
+    Granted,
+    Hangup,
+    Reason,
+)
 from tests.engine.kit import KEY, Scene, span
 
 OTHER = b"orders/18"
@@ -141,11 +155,102 @@ def test_a_conversion_that_waits_holds_all_the_same(scene: Scene) -> None:
     assert scene.table.again(again, scene.now, []) == (Answer.GRANTED, scene["a"])
 
 
-def test_a_ticket_of_nothing_or_of_another_key_finds_nothing(scene: Scene) -> None:
+def test_a_ticket_of_nothing_finds_nothing(scene: Scene) -> None:
     scene.ask("a")
     assert scene.table.again(asked(999, b"a"), scene.now, []) is None
     assert scene.table.again(asked(scene.session("a"), b"b"), scene.now, []) is None
-    assert scene.table.again(asked(scene.session("a"), b"a", OTHER), scene.now, []) is None
+
+
+def test_a_ticket_of_another_key_is_refused(scene: Scene) -> None:
+    scene.ask("a")
+    again = asked(scene.session("a"), b"a", OTHER)
+    assert scene.table.again(again, scene.now, []) == (Answer.ALREADY_ENQUEUED, None)
+    assert OTHER not in scene.table.resources
+
+
+# --- tickets of sessions that are over ---
+
+
+@pytest.fixture
+def left_behind(scene: Scene) -> Scene:
+    """Let `a` hold the key although its session is over."""
+    scene.ask("a", lease=30)
+    scene["a"].owner = b"before"
+    scene.hangup("a", keep_held=True)
+    changed(scene)
+    return scene
+
+
+def test_whoever_shows_the_ticket_of_what_outlived_its_session_has_it_again(left_behind: Scene) -> None:
+    scene = left_behind
+    again = asked(999, b"a")
+    again.owner, again.about = b"after", b"{}"
+    assert scene.table.again(again, scene.now, []) == (Answer.GRANTED, scene["a"])
+    check_table(scene.table, scene.now)
+    assert changed(scene) == {KEY}
+    c = scene.table.find(999, b"a")
+    assert c is scene["a"]
+    assert (c.session, c.kept, c.owner, c.about) == (999, False, b"after", b"{}")
+    assert scene.table.orphans == {}
+    scene.sessions["a"] = 999
+    scene.hangup("a")
+    assert scene.holders == []
+
+
+def test_only_its_ticket_on_its_key_counts_and_not_in_the_session_of_everybody(left_behind: Scene) -> None:
+    scene = left_behind
+    for other in (asked(999, b"b"), asked(999, b"a", OTHER), asked(RESIDENT, b"a")):
+        assert scene.table.again(other, scene.now, []) is None
+    assert scene["a"].kept
+
+
+def test_what_is_held_in_a_session_that_lives_is_nobody_elses(scene: Scene) -> None:
+    scene.ask("a")
+    assert scene.table.again(asked(999, b"a"), scene.now, []) is None
+
+
+def test_when_its_lease_is_over_there_is_nothing_to_come_back_for(left_behind: Scene) -> None:
+    scene = left_behind
+    scene.sleep(31)
+    out: list[Effect] = []
+    assert scene.table.again(asked(999, b"a"), scene.now, out) is None
+    assert [type(effect) for effect in out] == [Ended]
+    assert scene.table.orphans == {}
+
+
+def test_of_two_that_are_named_alike_the_first_can_be_had_again(scene: Scene) -> None:
+    """Tickets are chosen by callers; a bad choice must harm only them."""
+    for session in (1, 2):
+        c = asked(session, b"same", KEY if session == 1 else OTHER)
+        assert scene.table.enqueue(c, scene.now, []) is Answer.GRANTED
+    scene.table.hangup(Hangup(1, keep_held=True), scene.now, [])
+    scene.table.hangup(Hangup(2, keep_held=True), scene.now, [])
+    check_table(scene.table, scene.now)
+    assert scene.table.again(asked(3, b"same", OTHER), scene.now, []) is None
+    answer = scene.table.again(asked(3, b"same"), scene.now, [])
+    assert answer is not None
+    assert answer[0] is Answer.GRANTED
+
+
+def test_numbers_are_no_secrets_so_nothing_is_had_again_with_them(scene: Scene) -> None:
+    c = asked(1, b"")
+    c.ticket = 7
+    scene.table.enqueue(c, scene.now, [])
+    scene.table.hangup(Hangup(1, keep_held=True), scene.now, [])
+    assert c.book is None
+    assert scene.table.orphans == {}
+
+
+def test_what_is_dropped_and_taken_in_again_can_still_be_had(left_behind: Scene) -> None:
+    scene = left_behind
+    document = encode(scene.key)
+    scene.table.drop(KEY)
+    assert scene.table.orphans == {}
+    scene.table.adopt(decode(KEY, document))
+    check_table(scene.table, scene.now)
+    answer = scene.table.again(asked(999, b"a"), scene.now, [])
+    assert answer is not None
+    assert answer[1] is scene.table.find(999, b"a")
 
 
 def test_a_ticket_whose_claim_has_just_run_out_finds_nothing_and_others_hear_of_it(scene: Scene) -> None:

@@ -56,6 +56,7 @@ def _queue(r: Resource, c: Claim, now: int, waiters_max: int, out: list[Effect])
         c.rival = first_holder(r)
         return Answer.TIMED_OUT
     join_waiting(r, c)
+    c.since = now
     c.deadline = now + c.patience_ns
     note(r, c, c.deadline)
     nudge_holders(r, c.want, out)
@@ -76,6 +77,7 @@ def wait(r: Resource, c: Claim, patience_ns: int, now: int, mint: Mint, out: lis
         remove(r, c, Reason.TIMED_OUT)
         serve(r, now, mint, out)
         return Answer.TIMED_OUT
+    c.awaited = True
     c.patience_ns = patience_ns
     c.deadline = now + patience_ns
     note(r, c, c.deadline)
@@ -106,8 +108,22 @@ def end(r: Resource, how: End, now: int, mint: Mint, out: list[Effect]) -> Answe
     remove(r, c, how.reason)
     if how.value is not None or r.value is not None:
         block.on_end(r, mode, how.reason, how.value)
-    if c.tracked or c.listens or was is not HELD:
+    if c.tracked or c.listens or was is not HELD or (isinstance(c.ticket, bytes) and how.session != c.session):
         out.append(Ended(c, how.reason, was))
     if r.waiting is not None or r.converting is not None:
         serve(r, now, mint, out)
+    return ENDED
+
+
+def give_back(
+    r: Resource, c: Claim, reason: Reason, value: bytes | None, now: int, mint: Mint, out: list[Effect]
+) -> Answer:
+    """End what its own session holds, and serve whoever is next."""
+    r.touched = now
+    was, mode = c.state, c.mode
+    remove(r, c, reason)
+    block.on_end(r, mode, reason, value)
+    if was is not HELD:
+        out.append(Ended(c, reason, was))
+    serve(r, now, mint, out)
     return ENDED

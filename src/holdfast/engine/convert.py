@@ -48,7 +48,7 @@ def convert(r: Resource, c: Claim, how: Convert, now: int, mint: Mint, out: list
         return Answer.BUSY
     if _would_deadlock(r, c):
         return Answer.WOULD_DEADLOCK
-    join_converting(r, c, want)
+    join_converting(r, c, want, now)
     c.convert_deadline = now + how.patience_ns
     note(r, c, c.convert_deadline)
     nudge_holders(r, want, out, asker=c)

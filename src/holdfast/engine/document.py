@@ -12,10 +12,13 @@ from holdfast.engine.queue import Queue
 from holdfast.engine.resource import MODES, Resource, hold, holder, holders
 from holdfast.engine.table import Table
 from holdfast.errors import DocumentError
-from holdfast.words import CONVERTING, HELD, TOKEN_BYTES, WAITING, Claim, State, Ticket
+from holdfast.words import CONVERTING, HELD, WAITING, Bond, Claim, State, Ticket
 
 # The shape below. Another shape gets another number, and code that still reads this one.
-VERSION: Final = 1
+VERSION: Final = 2
+
+# This one ends with `kept` in its rows; what stands behind that is filled in with what can be known of it.
+FIRST: Final = 1
 
 
 # A document may only name modes that exist.
@@ -43,6 +46,19 @@ class _Row(msgspec.Struct, array_like=True, gc=False):
     nudged: int
     owner: bytes
     kept: bool
+    about: bytes = b""
+    since: int = 0
+    awaited: bool = False
+    refuses: bool = False
+    more: "_More | None" = None
+
+
+class _More(msgspec.Struct, array_like=True, gc=False):
+    """What few claims have, as a list."""
+
+    asked: int
+    seen: tuple[bytes, bool] | None
+    bond: tuple[bytes, int, int, int] | None
 
 
 class _Document(msgspec.Struct, array_like=True, gc=False):
@@ -115,14 +131,25 @@ def _row(c: Claim) -> _Row:
         c.nudged,
         c.owner,
         c.kept,
+        c.about,
+        c.since,
+        c.awaited,
+        c.refuses,
+        _more(c) if c.more is not None else None,
     )
+
+
+def _more(c: Claim) -> _More | None:
+    bond = c.bond
+    tie = None if bond is None else (bond.ticket, bond.index, bond.count, bond.number)
+    return _More(c.asked, c.seen, tie) if c.asked or c.seen or tie else None
 
 
 def decode(key: bytes, document: bytes) -> Resource:
     """Read a resource back from its document. Its claims stand in no session's book; the caller sees to that."""
     try:
         version = _head_decoder.decode(document).version
-        if version != VERSION:
+        if version not in (FIRST, VERSION):
             raise DocumentError(f"the document of {key!r} has version {version}; this release reads {VERSION}")
         read = _decoder.decode(document)
     except msgspec.DecodeError as error:
@@ -154,11 +181,24 @@ def _claim(r: Resource, row: _Row) -> Claim:
     c.convert_deadline = row.convert_deadline
     c.fence = row.fence
     c.secret = row.secret
-    c.token = row.secret[:TOKEN_BYTES]
     c.nudged = row.nudged
     c.owner = row.owner
     c.kept = row.kept
+    c.about = row.about
+    c.since = row.since or _since(row)
+    c.awaited = row.awaited
+    c.refuses = row.refuses
+    if row.more is not None:
+        c.asked = row.more.asked
+        c.seen = row.more.seen
+        if row.more.bond is not None:
+            c.bond = Bond(*row.more.bond)
     return c
+
+
+def _since(row: _Row) -> int:
+    """Say since when, as far as the first version tells: since the last renewal, or since the last wait began."""
+    return max(0, row.deadline - (row.patience_ns if row.state is WAITING else row.lease_ns))
 
 
 def _fill_held(r: Resource, rows: list[_Row]) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.engine.resource import Resource, hold, holders, note
 from holdfast.secret import secret_of
-from holdfast.words import EX, GONE, HELD, SECOND, TOKEN_BYTES, Claim, Effect, Ended, Reason
+from holdfast.words import EX, GONE, HELD, SECOND, Claim, Effect, Ended, Reason
 
 # The lease of a holder that does not tell how long it asked for; it is renewed in its own words anyway.
 LEASE_NS: Final = 30 * SECOND
@@ -23,8 +23,8 @@ def stranger(r: Resource, owner: bytes, fence: int, lease_id: bytes, spare: byte
     c.mode = EX
     c.fence = fence
     c.secret = secret
-    c.token = secret[:TOKEN_BYTES]
     c.deadline = deadline
+    c.since = max(0, deadline - LEASE_NS)
     r.fence = max(r.fence, fence)
     hold(r, c)
     note(r, c, deadline)

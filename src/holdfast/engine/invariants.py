@@ -18,6 +18,7 @@ from holdfast.words import (
     GONE,
     HELD,
     NL,
+    SECRET_BYTES,
     TOKEN_BYTES,
     WAITING,
     Claim,
@@ -69,8 +70,8 @@ def _check_claim(r: Resource, c: Claim, now: int) -> None:
         assert not c.token
         assert c.deadline <= now + c.patience_ns
     else:
-        assert c.token
-        assert c.token == c.secret[:TOKEN_BYTES]
+        assert len(c.token) == TOKEN_BYTES
+        assert len(c.secret) == SECRET_BYTES
     if c.state is CONVERTING:
         assert c.want != c.mode
     else:
@@ -142,4 +143,9 @@ def check_table(table: Table, now: int) -> None:
             assert (c.session, c.ticket) == (session, ticket)
             assert c.book is book
             assert c in everybody(table.resources[c.key])
+    for ticket, c in table.orphans.items():
+        assert c.kept
+        assert c.ticket == ticket
+        assert c.book is table.orphans
+        assert c in holders(table.resources[c.key])
     assert table.soonest <= table.next_deadline()

@@ -18,6 +18,7 @@ from holdfast.words import (
     FOREVER,
     GONE,
     HELD,
+    TOKEN_BYTES,
     WAITING,
     Claim,
     Mode,
@@ -50,6 +51,7 @@ class Resource:
         "orders",
         "sole",
         "soonest",
+        "sought",
         "stuck",
         "tally",
         "touched",
@@ -79,14 +81,16 @@ class Resource:
         self.orders = 0  # arrivals so far
         self.soonest = FOREVER  # no deadline in here is earlier; it may be too early, never too late
         self.wake = FOREVER  # when the table will look at this key
-        self.listed = False  # the table has it among those that may be idle
         self.agenda: list[Turn] | None = None  # see deadline.py; only for crowded keys
+        # What is yes or no stands together, where it takes a byte each.
+        self.listed = False  # the table has it among those that may be idle
+        self.sought = False  # the table has it among those that somebody may wait for
         self.stuck = False  # somebody fits and is not granted, because no fence could be had
+        self.value_valid = True
         self.touched = 0  # last time that a command changed or tried this key
         self.version = 0  # counts grants, renewals and ends: all that a reader of the key can see change
         self.value: bytes | None = None  # the value block
         self.value_seq = 0
-        self.value_valid = True
 
     def __repr__(self) -> str:
         waiting = len(self.waiting or ())
@@ -145,14 +149,15 @@ def mask_beside(r: Resource, c: Claim) -> int:
 def grant(r: Resource, c: Claim, now: int, fence: int, secret: bytes) -> None:
     """Make the claim a holder. The caller has made sure that it fits and that it stands in no queue."""
     assert fence > r.fence
-    mode = c.want
-    token = secret[:32]
     c.state = HELD
-    c.mode = mode
+    c.mode = c.want
     c.fence = r.fence = fence
-    c.secret = secret
-    c.token = token
+    c.token = secret[:TOKEN_BYTES]
+    c.tail = secret[TOKEN_BYTES:]
+    c.since = now
     c.deadline = deadline = now + c.lease_ns
+    if r.value is not None:
+        c.seen = (r.value, r.value_valid)
     r.version += 1
     hold(r, c)
     if deadline < r.soonest or r.agenda is not None:
@@ -229,6 +234,8 @@ def change_mode(r: Resource, c: Claim, want: int) -> None:
     c.mode = want
     c.want = want
     c.nudged = 0
+    if r.value is not None:
+        c.seen = (r.value, r.value_valid)
     hold(r, c)
 
 
@@ -257,7 +264,7 @@ def leave_waiting(r: Resource, c: Claim) -> None:
         r.waiting = None
 
 
-def join_converting(r: Resource, c: Claim, want: int) -> None:
+def join_converting(r: Resource, c: Claim, want: int, now: int) -> None:
     """Queue a holder for another mode; the one it has stays in force (S7)."""
     if r.converting is None:
         r.converting = OrderedDict()
@@ -265,6 +272,7 @@ def join_converting(r: Resource, c: Claim, want: int) -> None:
     c.order = r.orders
     c.state = CONVERTING
     c.want = want
+    c.asked = now
     r.converting[c.order] = c
 
 
@@ -276,6 +284,7 @@ def leave_converting(r: Resource, c: Claim) -> None:
         r.converting = None
     c.state = HELD
     c.want = c.mode
+    c.asked = 0
     c.convert_deadline = FOREVER
 
 

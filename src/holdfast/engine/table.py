@@ -20,6 +20,7 @@ from holdfast.words import (
     NOT_HELD,
     QUEUED,
     RENEWED,
+    RESIDENT,
     WAITING,
     Answer,
     Cancel,
@@ -51,6 +52,7 @@ class Table:
         "idle_max_ns",
         "keys_max",
         "mint",
+        "orphans",
         "resources",
         "sessions",
         "soonest",
@@ -64,6 +66,9 @@ class Table:
         self.idle_max_ns = idle_max_ns
         self.resources: dict[bytes, Resource] = {}
         self.sessions: dict[int, dict[Ticket, Claim]] = {}
+        # What is kept of sessions that are over, by tickets that only their callers know: whoever comes back with one
+        # is that caller.
+        self.orphans: dict[Ticket, Claim] = {}
         self._wakes: list[tuple[int, int, Resource]] = []
         self._idle: list[tuple[int, int, Resource]] = []
         self._n = 0  # breaks ties in the heaps by age
@@ -99,16 +104,44 @@ class Table:
             self._arm(r)
         return answer
 
-    def again(self, c: Claim, now: int, out: list[Effect]) -> tuple[Answer, Claim] | None:
-        """Find what a ticket was given when it was first shown; None if that is over, or has never been."""
-        same = self.find(c.session, c.ticket)
-        if same is None or same.key != c.key:
+    def again(self, c: Claim, now: int, out: list[Effect]) -> tuple[Answer, Claim | None] | None:
+        """Find what a ticket was given when it was first shown; None if that is over, or has never been.
+
+        What outlived its session belongs to whoever shows its ticket: it is known to nobody but its caller.
+        """
+        same = self.find(c.session, c.ticket) or self._orphan(c)
+        if same is None:
             return None
         r = self._fresh(same.key, now, out)
         self._settle(r)
         if same.book is None:
             return None
+        if same.key != c.key:
+            return Answer.ALREADY_ENQUEUED, None
+        if same.kept:
+            self._take_in(same, c)
         return (QUEUED if same.state is WAITING else GRANTED), same
+
+    def _orphan(self, c: Claim) -> Claim | None:
+        """Find what a caller of a session that is over has left on this key."""
+        same = self.orphans.get(c.ticket) if c.session != RESIDENT else None
+        return same if same is not None and same.key == c.key else None
+
+    def _take_in(self, orphan: Claim, c: Claim) -> None:
+        """Give a claim whose session is over to the session of who has come back for it."""
+        del self.orphans[orphan.ticket]
+        orphan.kept = False
+        orphan.session, orphan.owner, orphan.about = c.session, c.owner, c.about
+        orphan.book = self.sessions.setdefault(c.session, {})
+        orphan.book[orphan.ticket] = orphan
+
+    def _orphaned(self, c: Claim) -> None:
+        """Note that a claim has outlived its session, where its caller can name it."""
+        c.book = None
+        c.kept = True
+        if isinstance(c.ticket, bytes) and c.ticket not in self.orphans:
+            c.book = self.orphans
+            c.book[c.ticket] = c
 
     def wait(self, how: Wait, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
         c = self.find(how.session, how.ticket)
@@ -170,7 +203,10 @@ class Table:
         r = self._fresh(c.key, now, out)
         answer = NOT_HELD
         if c.book is not None:
-            answer = conversions.cancel(r, c, now, self.mint, out)
+            if how.held and c.state is not WAITING:
+                answer = moves.give_back(r, c, Reason.RELEASED, how.value, now, self.mint, out)
+            else:
+                answer = conversions.cancel(r, c, now, self.mint, out)
         self._settle(r)
         return answer, c
 
@@ -183,8 +219,7 @@ class Table:
         self._withdraw(book, now, touched, out)
         if how.keep_held:
             for c in book.values():
-                c.book = None  # held until their leases end, and nobody's any more
-                c.kept = True
+                self._orphaned(c)  # held until their leases end
                 if self.changed is not None:
                     self.changed[c.key] = self.resources[c.key]
             book = {}
@@ -275,10 +310,12 @@ class Table:
         self.drop(r.key)
         self.resources[r.key] = r
         for c in everybody(r):
-            if not c.kept:
-                c.book = self.sessions.setdefault(c.session, {})
-                assert c.ticket not in c.book
-                c.book[c.ticket] = c
+            if c.kept:
+                self._orphaned(c)
+                continue
+            c.book = self.sessions.setdefault(c.session, {})
+            assert c.ticket not in c.book
+            c.book[c.ticket] = c
         self._list_idle(r)
         if r.soonest < r.wake:
             self._arm(r)
