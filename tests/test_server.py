@@ -341,7 +341,9 @@ def test_a_server_whose_log_is_not_read_any_more_still_serves_and_stops() -> Non
         with LinePeer(int(address.rpartition(":")[2])) as peer:
             assert peer.ask("auth", "_", "wrong") == "error_auth"  # which is logged
         process.terminate()
-        assert process.wait(WAIT_S_MAX) == 0
+        with ExitStack() as stack:
+            stack.callback(process.kill)  # or leaving the block would wait for one that does not stop
+            assert process.wait(WAIT_S_MAX) == 0
 
 
 def test_a_server_ends_with_its_process(start: Start) -> None:
