@@ -332,18 +332,17 @@ def test_flags_may_be_written_as_go_writes_them(start: Start) -> None:
 
 
 def test_a_server_whose_log_is_not_read_any_more_still_serves_and_stops() -> None:
-    with subprocess.Popen(
-        command("serve", "--store=memory:", "--auth-token=secret"), env=environment(), stderr=subprocess.PIPE, text=True
-    ) as process:
+    arguments = command("serve", "--store=memory:", "--auth-token=secret")
+    with ExitStack() as stack:
+        process = stack.enter_context(subprocess.Popen(arguments, env=environment(), stderr=subprocess.PIPE, text=True))
+        stack.callback(process.kill)  # or leaving would wait for one that does not stop
         assert process.stderr is not None
         (address,) = json.loads(process.stderr.readline())["line"]
         process.stderr.close()
         with LinePeer(int(address.rpartition(":")[2])) as peer:
             assert peer.ask("auth", "_", "wrong") == "error_auth"  # which is logged
         process.terminate()
-        with ExitStack() as stack:
-            stack.callback(process.kill)  # or leaving the block would wait for one that does not stop
-            assert process.wait(WAIT_S_MAX) == 0
+        assert process.wait(WAIT_S_MAX) == 0
 
 
 def test_a_server_ends_with_its_process(start: Start) -> None:
