@@ -83,6 +83,7 @@ def test_the_defaults_of_serve():
         "connections_max": 10_000,
         "connections_per_address_max": 0,
         "release_on_disconnect": True,
+        "session_grace_ns": 30_000_000_000,
         "shutdown_timeout_ns": 30_000_000_000,
         "lease_default_ns": 33_000_000_000,
         "sweep_interval_ns": 1_000_000_000,

@@ -144,6 +144,12 @@ class Config:
         CONNECTIONS,
         "End what a connection holds when it closes, not when leases run out.",
     )
+    session_grace_ns: int = setting(
+        30 * SECOND,
+        Kind.SECONDS,
+        CONNECTIONS,
+        "How long a session of the native protocol waits for its client to come back.",
+    )
     shutdown_timeout_ns: int = setting(
         30 * SECOND, Kind.SECONDS, CONNECTIONS, "How long connections may linger after a stop; 0 is for ever."
     )

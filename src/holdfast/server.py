@@ -18,6 +18,8 @@ from holdfast.config import Config, cautions, split_address
 from holdfast.desk import Desk
 from holdfast.doors.line import LineConnection, LineDoor, LineSettings
 from holdfast.doors.listener import Gate, Left, Listener, bind
+from holdfast.doors.native import NativeDoor
+from holdfast.doors.native_connection import NativeSettings
 from holdfast.errors import ConfigError
 from holdfast.observe.logs import configure, get_logger
 from holdfast.ports import Clock
@@ -76,7 +78,10 @@ class Server:
         # No ticket of a former run, which the store may still know, is above the time.
         self._desk = Desk(self._store, release_on_disconnect=config.release_on_disconnect, tickets=clock())
         self._opened.join(self._desk)
-        self._line = LineDoor(self._desk, clock, self._alarm, line_settings(config))
+        self._native = NativeDoor(
+            self._desk, clock, self._alarm, SystemDice(), native_settings(config), soon=self._soon
+        )
+        self._line = LineDoor(self._desk, clock, self._alarm, line_settings(config), self._native)
         self._gate = Gate(config.connections_max, config.connections_per_address_max)
         self._web: Web | None = None
         if config.http != "off":
@@ -171,7 +176,7 @@ class Server:
             self._store,
             self._clock,
             SystemDice(),
-            line_connections=lambda: len(self._line.connections),
+            line_connections=lambda: len(self._line.connections) + len(self._native.connections),
         )
 
     def _chores(self) -> list[tuple[int, Callable[[], None]]]:
@@ -199,16 +204,18 @@ class Server:
 
     async def _drain(self) -> None:
         """Let those inside finish: whoever asks again is sent away, whoever lingers too long is cut."""
+        limit_ns = self._config.shutdown_timeout_ns
         self._desk.drain(self._clock())
+        self._native.drain(limit_ns)
         if self._web is not None:
             self._web.drain()
-        limit_ns = self._config.shutdown_timeout_ns
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_ns / SECOND if limit_ns else None):
-                while self._line.connections or (self._web is not None and self._web.connections):
+                while self._line.connections or self._native.connections or (self._web and self._web.connections):
                     self._somebody_left.clear()
                     await self._somebody_left.wait()
         self._line.close()
+        self._native.close()
         if self._web is not None:
             self._web.close()
 
@@ -253,7 +260,12 @@ class Server:
         now = self._clock()
         self._store.tick(now)
         self._line.tick(now)
-        self._alarm(min(self._store.next_deadline(), self._line.next_deadline()))
+        self._native.tick(now)
+        deadlines = (self._store.next_deadline(), self._line.next_deadline(), self._native.next_deadline())
+        self._alarm(min(deadlines))
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        self._loop.call_soon(act)
 
     async def _every(self, interval_ns: int, chore: Callable[[], None]) -> None:
         while True:
@@ -273,6 +285,17 @@ def line_settings(config: Config) -> LineSettings:
         pending_bytes_max=config.line_pending_bytes_max,
         lease_default_ns=config.lease_default_ns,
         auth_token=None if token is None else token.encode("utf-8", "surrogateescape"),
+    )
+
+
+def native_settings(config: Config) -> NativeSettings:
+    return NativeSettings(
+        read_timeout_ns=config.line_read_timeout_ns,
+        write_timeout_ns=config.line_write_timeout_ns,
+        pending_bytes_max=config.line_pending_bytes_max,
+        lease_default_ns=config.lease_default_ns,
+        session_grace_ns=config.session_grace_ns,
+        sessions_max=config.connections_max,
     )
 
 

@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, cast
 
 from holdfast.desk import Desk, Session
+from holdfast.doors.dialect import Dialect, Greeting
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Alarm, Clock, Face
 from holdfast.wire import line as wire
@@ -42,9 +43,12 @@ class LineSettings:
 class LineDoor:
     """Makes the connections of this door and keeps their time."""
 
-    def __init__(self, desk: Desk, clock: Clock, alarm: Alarm, settings: LineSettings) -> None:
+    def __init__(
+        self, desk: Desk, clock: Clock, alarm: Alarm, settings: LineSettings, dialect: Dialect | None = None
+    ) -> None:
         assert settings.auth_token != b""  # whoever sent nothing would have sent the right thing
         self.desk = desk
+        self.dialect = dialect  # what `hello` changes to
         self.clock = clock
         self.settings = settings
         self.codec = wire.LineCodec(settings.lease_default_ns)
@@ -108,6 +112,7 @@ class LineConnection(Face):
         self._closing = False  # nothing that still arrives matters
         self._ended = False  # the peer sends no more, and wants to read what it has coming
         self._draining_line = False  # the rest of an oversize line is being thrown away
+        self._greeting: Greeting | None = None  # of the dialect that takes over when what has been read is served
         self._authenticated = door.settings.auth_token is None
         self._idle_timeout = door.settings.idle_timeout
         self._read_timeout_ns = door.settings.read_timeout_ns
@@ -241,6 +246,8 @@ class LineConnection(Face):
         self._rest = lines[whole] if at == whole else b"\n".join(lines[at:])
         if not self._busy and not self._closing:
             self._await_more(lines, at, now)
+        elif self._greeting is not None:
+            self._hand_over(self._greeting, now)
         if self._out:
             self._flush()
 
@@ -280,11 +287,17 @@ class LineConnection(Face):
 
     def _serve(self, command: bytes, key: bytes, arg: bytes, now: int) -> None:
         if not self._authenticated:
-            self._authenticate(wire.trim(arg) if command == b"auth" else b"", now)
+            if command == b"hello" and self._door.dialect is not None:
+                self._greet(self._door.dialect.greet(arg), now)
+            else:
+                self._authenticate(wire.trim(arg) if command == b"auth" else b"", now)
             return
         try:
             request = self._codec.decode(command, key, arg)
         except wire.BadLine as bad:
+            if command == b"hello" and self._door.dialect is not None:
+                self._greet(self._door.dialect.greet(arg), now)
+                return
             log.debug("bad request", code=bad.code, detail=bad.detail, connection=self._session.id)
             self._out.append(wire.ERROR)
             return
@@ -307,15 +320,42 @@ class LineConnection(Face):
             self._out.append(wire.OK)
 
     def _authenticate(self, token: bytes, now: int) -> None:
+        if self._knows(token, now):
+            self._out.append(wire.OK)
+
+    def _knows(self, token: bytes, now: int) -> bool:
         """Compare in constant time, also a token that was never sent: the time must not tell what was wrong."""
         expected = self._door.settings.auth_token
         assert expected is not None
-        if hmac.compare_digest(token, expected):
-            self._authenticated = True
-            self._out.append(wire.OK)
-        else:
+        self._authenticated = hmac.compare_digest(token, expected)
+        if not self._authenticated:
             log.info("authentication failed", connection=self._session.id)
             self._say_goodbye(wire.AUTH_ERROR, linger_until=now + AUTH_COOL_DOWN_NS)
+        return self._authenticated
+
+    # --- another dialect ---
+
+    def _greet(self, greeting: Greeting, now: int) -> None:
+        """Somebody says hello in a dialect: nothing more is served here, unless it is refused there."""
+        if not self._authenticated and not self._knows(greeting.auth, now):
+            return
+        refusal = greeting.refusal()
+        if refusal:
+            self._out.append(refusal)
+        else:
+            self._greeting = greeting
+            self._closing = True
+
+    def _hand_over(self, greeting: Greeting, now: int) -> None:
+        """Leave the transport to the dialect, with what has been said and heard and not been dealt with."""
+        said, rest = b"".join(self._out), self._rest
+        self._out.clear()
+        self._rest = b""
+        self._greeting = None
+        self._deadline = FOREVER
+        self._door.connections.discard(self)
+        self._desk.dismiss(self._session, now)
+        greeting.take_over(self._transport, said, rest, self._left)
 
     # --- answers out ---
 

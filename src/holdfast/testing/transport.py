@@ -50,6 +50,9 @@ class PaperTransport(asyncio.Transport):
             self._paused = True
             self.pause()
 
+    def set_protocol(self, protocol: Speaker) -> None:  # type: ignore[override]  # compiled ones descend from nothing
+        self._protocol = protocol
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert high is not None
         self._high_bytes = high

@@ -29,6 +29,7 @@ from holdfast.words import (
 
 LINE_BYTES_MAX: Final = 256
 AUTH_BYTES_MAX: Final = 65_536
+HELLO_BYTES_MAX: Final = 4096
 SECONDS_MAX: Final = 9_223_372_036  # whole seconds that fit an int64 of nanoseconds
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -277,6 +278,9 @@ class LineCodec:
         return WaitFor(SEMAPHORE + check_key(key), parse_timeout(trim(arg)))
 
 
+# The commands whose last line may be longer than others.
+LONG_ARGUMENTS: Final = {b"auth": AUTH_BYTES_MAX, b"hello": HELLO_BYTES_MAX}
+
 PING: Final = Ping()
 STATS: Final = Stats()
 
@@ -293,12 +297,8 @@ def too_long(frame: list[bytes]) -> bool:
     """Say whether a line is over its cap; the caps count what was sent, carriage returns included."""
     for line in frame:
         if len(line) > LINE_BYTES_MAX:
-            return not (
-                line is frame[-1]
-                and len(frame) == 3
-                and frame[0].rstrip(b"\r") == b"auth"
-                and len(line) <= AUTH_BYTES_MAX
-            )
+            cap = LONG_ARGUMENTS.get(frame[0].rstrip(b"\r"), 0)
+            return not (line is frame[-1] and len(frame) == 3 and len(line) <= cap)
     return False
 
 
