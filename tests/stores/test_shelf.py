@@ -118,6 +118,27 @@ def test_when_it_is_busy_those_who_wait_for_an_answer_get_one_and_nothing_is_don
     assert rig.shelf.fault is None
 
 
+def test_whoever_has_waited_for_a_busy_file_behind_others_does_not_wait_for_it_again() -> None:
+    rig = PaperRig(batch_max=2)
+    rig.paper.refused["begin"] = StoreBusy
+    begun_in_a_hurry = []
+
+    def batch() -> None:
+        rig.runner.step()
+        begun_in_a_hurry.append(rig.paper.hurried)
+
+    rig.put(rig.claim(b"lock:1"))
+    rig.runner.take_in()  # this transaction begins, and waits
+    rig.put(*(rig.claim(b"lock:%d" % number) for number in (2, 3, 4)))
+    for _ in range(3):
+        batch()
+    rig.put(rig.claim(b"lock:5"))  # who comes only now has not waited
+    batch()
+    assert rig.log.take() == [Answer.STORE_BUSY] * 5
+    # Of each transaction it shows only when the one behind it has been begun.
+    assert begun_in_a_hurry == [True, True, True, False]
+
+
 def test_what_a_failed_commit_has_granted_is_granted_to_nobody() -> None:
     rig = PaperRig()
     rig.paper.refused["commit"] = StoreFailed

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StoreFileError
+from holdfast.errors import StoreBusy, StoreFileError
 from holdfast.stores.sqlite import SqliteBackend
 from holdfast.words import Answer, End, Ended, Granted, Hangup, Reason
 from tests.stores.processes import ours
@@ -58,6 +58,21 @@ def refusal(path: Path) -> str:
 
 
 # --- others ---
+
+
+def test_a_transaction_in_a_hurry_does_not_wait_and_a_later_one_would(path: Path) -> None:
+    backend = SqliteBackend(str(path), 3600)
+    backend.open()
+    backend.hurry(True)
+    with locked(path):
+        for _ in range(2):
+            with pytest.raises(StoreBusy):
+                backend.begin()
+    backend.hurry(False)
+    backend.begin()
+    assert backend._value("PRAGMA busy_timeout", ()) == 3_600_000
+    backend.rollback()
+    backend.close()
 
 
 def test_while_somebody_else_writes_commands_answer_busy_and_nothing_is_half_done(rig: SqliteRig, path: Path) -> None:

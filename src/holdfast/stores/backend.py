@@ -43,6 +43,10 @@ class Backend(ABC):
     def begin(self) -> None:
         """Begin a transaction that nobody else can write in; raise StoreBusy when somebody else does for too long."""
 
+    def hurry(self, hurried: bool) -> None:
+        """Say whether the transactions that follow are to begin at once or not at all. Not every backend waits."""
+        return
+
     @abstractmethod
     def has_changed(self) -> bool:
         """Say, within a transaction, whether somebody else has written since our last one."""

@@ -140,6 +140,8 @@ class Shelf(Store):
         self._owed: list[Work] = []  # what has failed and nobody is answered for; it comes before what is gathered
         self._closed = False
         self._running = False
+        self._late = 0  # how many of the gathered have waited already, behind a transaction that could not begin
+        self._hurried = False
         self._called = False
         self._soonest = FOREVER
         self._retry_at = 0
@@ -210,8 +212,15 @@ class Shelf(Store):
         batch = self._owed + self._gathered[: self._batch_max]
         self._owed = []
         del self._gathered[: self._batch_max]
+        self._hurry()
         self._running = True
         self._runner.run(partial(self._perform, batch), self._done)
+
+    def _hurry(self) -> None:
+        """Whoever has waited once for the backend to be free does not wait a second time."""
+        self._hurried = self._late > 0
+        self._late = max(0, self._late - self._batch_max)
+        self._backend.hurry(self._hurried)
 
     def _done(self, outcome: Outcome) -> None:
         """A transaction is over: the next one begins before anybody is told of this one, for telling takes time."""
@@ -219,6 +228,8 @@ class Shelf(Store):
         if outcome.ticked:
             self._ticking = False
         self._owed = outcome.again
+        if outcome.busy and not self._hurried:
+            self._late = len(self._gathered)
         if self._gathered:
             self._start()
         self._deliver(outcome)

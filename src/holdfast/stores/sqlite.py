@@ -71,6 +71,8 @@ class SqliteBackend(Backend):
     def __init__(self, path: str, busy_timeout_s: float) -> None:
         self._path = path
         self._busy_timeout_s = busy_timeout_s
+        self._hurried = False
+        self._waits_s = busy_timeout_s  # how long our connection waits now
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
         self._seen = 0  # the file's data version at the end of our last transaction; it counts what others write
@@ -103,7 +105,7 @@ class SqliteBackend(Backend):
         def connect() -> sqlite3.Connection:
             new = not os.path.exists(self._path)
             connection = sqlite3.connect(
-                self._path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
+                self._path, timeout=self._waits_s, isolation_level=None, check_same_thread=False
             )
             self._connection = connection
             prepare(connection)
@@ -128,10 +130,17 @@ class SqliteBackend(Backend):
 
     # --- transactions ---
 
+    def hurry(self, hurried: bool) -> None:
+        self._hurried = hurried
+
     def begin(self) -> None:
         self._check_file()
+        wait_s = 0 if self._hurried else self._busy_timeout_s
+        changes, self._waits_s = wait_s != self._waits_s, wait_s
         if self._connection is None:
             self._connect()
+        elif changes:
+            self._execute(f"PRAGMA busy_timeout = {round(wait_s * 1000)}")
         self._execute("BEGIN IMMEDIATE")
 
     def _check_file(self) -> None:

@@ -22,6 +22,7 @@ class PaperBackend(Backend):
         self.torn_records = 0  # how many records a refused `keep` takes in all the same
         self.calls_left: int | None = None  # calls until the power goes
         self.closed = False
+        self.hurried = False
         self._written: tuple[dict[bytes, Record], int] | None = None  # by the transaction that goes on
         self._others_wrote = False
 
@@ -47,6 +48,9 @@ class PaperBackend(Backend):
     def open(self) -> int:
         self._call("open")
         return self.clock
+
+    def hurry(self, hurried: bool) -> None:
+        self.hurried = hurried
 
     def begin(self) -> None:
         self._call("begin")
