@@ -7,6 +7,7 @@ import json
 import socket
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,20 @@ def test_another_process_that_keeps_the_file_makes_callers_wait_and_then_come_ag
         assert http.metric('lock_db_busy_total{op="release"}') == 1
         assert http.release(lease).json == {"released": True}
         assert http.acquire("free").json["fencing_token"] == 1
+
+
+def test_metrics_can_be_read_while_another_process_keeps_the_file(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "locks.db"
+    server = start("serve", "--store", f"sqlite:{file}", "--store-busy-timeout", "3600")
+    with LinePeer(server.port) as line, HttpPeer(server.http_port) as http:
+        assert http.acquire("job").status == 200
+        assert http.metric("locks_held") == 1
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            line.say("l", "free", "0")
+            assert http.metric("locks_held") == 1
+            assert http.metric("holdfast_grants_total") == 1
+        assert line.hear().startswith("ok ")
 
 
 def test_tokens_have_rights_for_each_prefix(start: Start, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ What a request means is in `wire/` and `doors/`; when the server starts and stop
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -30,6 +31,7 @@ from holdfast.stores.shelf import Shelf
 from holdfast.words import Census, Claim, End, Renew
 
 TOKENS_FILE_BYTES_MAX = 1_048_576
+CENSUS_S_MAX = 2
 
 # What the operations that metrics know are to the desk.
 KINDS = {"acquire": Claim, "renew": Renew, "release": End}
@@ -171,9 +173,20 @@ class Web:
         return await told
 
     async def _exposition(self) -> bytes:
-        told: asyncio.Future[Census] = asyncio.get_running_loop().create_future()
-        self._store.count(told.set_result)
-        self._census = await told
+        """Show what has been counted; who holds and who waits as last known, where the store takes its time to tell.
+
+        A store that is kept busy is when somebody wants to see these pages.
+        """
+        counted = asyncio.Event()
+
+        def take(census: Census) -> None:
+            self._census = census
+            counted.set()
+
+        self._store.count(take)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CENSUS_S_MAX):
+                await counted.wait()
         return self._metrics.exposition()
 
     def _snapshot(self) -> Snapshot:
