@@ -205,6 +205,20 @@ def test_a_damaged_database_is_not_opened(rig: SqliteRig, path: Path) -> None:
     assert refusal(path) == f"store {path}: the database fails: database disk image is malformed"
 
 
+def test_a_database_that_gets_damaged_grants_nothing_more_and_stays_red(rig: SqliteRig, path: Path) -> None:
+    rig.do(*(rig.claim(b"lock:%d" % number, lease_s=None) for number in range(500)))
+    rig.kill()
+    rig.start()
+    assert rig.probe() is None  # and what a probe writes lies on pages that are in memory from now on
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xaa" * (path.stat().st_size - 4096))
+    rig.log.take()
+    rig.ask(b"lock:new")
+    assert rig.log.take() == [Answer.STORE_FAILED]
+    assert rig.probe() == "the database fails: database disk image is malformed"
+
+
 def test_a_folder_is_no_database(path: Path) -> None:
     path.mkdir()
     assert refusal(path) == f"store {path}: the database fails: unable to open database file"

@@ -30,6 +30,7 @@ ROWS_MAX: Final = 128
 NAME: Final = "CAST(? AS TEXT)"
 
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _LOCK_ROW: Final = (
     (
@@ -77,6 +78,7 @@ class SqliteBackend(Backend):
         self._inode = 0
         self._seen = 0  # the file's data version at the end of our last transaction; it counts what others write
         self._guard: int | None = None
+        self._corrupt: str | None = None  # what was found to be wrong with the file itself
 
     def open(self) -> int:
         self._lock_out_others()
@@ -134,6 +136,9 @@ class SqliteBackend(Backend):
         self._hurried = hurried
 
     def begin(self) -> None:
+        if self._corrupt is not None:
+            # Some pages may still be sound, but what a token follows on cannot be trusted to any of them.
+            raise StoreFailed(self._corrupt)
         self._check_file()
         wait_s = 0 if self._hurried else self._busy_timeout_s
         changes, self._waits_s = wait_s != self._waits_s, wait_s
@@ -239,7 +244,10 @@ class SqliteBackend(Backend):
             code = getattr(error, "sqlite_errorcode", None)  # missing where the module itself refuses
             if code is not None and code & 0xFF in _BUSY:
                 raise StoreBusy(f"another process keeps the database locked: {error}") from error
-            raise StoreFailed(f"the database fails: {error}") from error
+            failed = StoreFailed(f"the database fails: {error}")
+            if code is not None and code & 0xFF in _CORRUPT:
+                self._corrupt = failed.detail
+            raise failed from error
         except OSError as error:
             raise StoreFailed(f"the database's file fails: {error}") from error
 
