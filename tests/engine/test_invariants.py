@@ -246,6 +246,14 @@ def later_than_said(scene: Scene) -> None:
     scene.table._wakes.insert(0, (0, 0, scene.key))
 
 
+def not_sought(scene: Scene) -> None:
+    scene.key.sought = False
+
+
+def sought_by_word_only(scene: Scene) -> None:
+    scene.table._sought.clear()
+
+
 TABLE_BREAKS: dict[str, Break] = {
     "a resource under another key": rename_key,
     "a key that is woken too late": late_wake,
@@ -254,6 +262,8 @@ TABLE_BREAKS: dict[str, Break] = {
     "a claim in a stranger's book": stranger_in_book,
     "a claim of a session among those that outlived theirs": orphan_with_a_session,
     "a claim that is gone in a book": gone_in_book,
+    "a key that somebody waits for and nobody knows": not_sought,
+    "a key that is not among those that somebody waits for": sought_by_word_only,
 }
 
 

@@ -92,3 +92,43 @@ def test_a_census_counts_locks_and_seats_apart(scene: Scene) -> None:
 def test_nobody_is_counted_where_nobody_is() -> None:
     empty = census_of(Scene().table)
     assert [getattr(empty, name) for name in Census.__slots__] == [0] * 5
+
+
+# --- deep looks ---
+
+
+def test_a_look_that_is_not_deep_tells_only_how_many_wait() -> None:
+    scene = Scene()
+    scene.ask("a")
+    scene.ask("b")
+    (view,) = views_of(scene.table, Look())
+    assert (view.waiters, view.queue) == (1, [])
+
+
+def test_a_deep_look_tells_who_waits_conversions_first() -> None:
+    scene = Scene()
+    scene.ask("a", PR, lease=30, listens=True)
+    scene.ask("b", PR)
+    scene.sleep(1)
+    scene.ask("c", EX, patience=9, tracked=True)
+    scene["c"].owner, scene["c"].about = b"me", b"{}"
+    scene.sleep(1)
+    scene.convert("a", EX, patience=5)
+    (view,) = views_of(scene.table, Look(key=KEY, deep=True))
+    one, other = view.queue
+    assert (one.converting, one.want, one.since, one.deadline) == (True, EX, scene.now, scene.now + 5 * 10**9)
+    assert (one.session, one.fence, one.blocked, one.group) == (scene.session("a"), scene["a"].fence, True, 0)
+    assert (other.converting, other.want, other.units, other.fence) == (False, EX, 1, 0)
+    assert (other.owner, other.about, other.blocked) == (b"me", b"{}", False)
+    assert (other.since, other.deadline) == (scene.now - 10**9, scene.now + 8 * 10**9)
+    assert (other.order, one.order) == (1, 2)
+    a, b = view.holders
+    assert (a.converting, a.listens, a.since, a.kept) == (EX, True, scene.now - 2 * 10**9, False)
+    assert (b.converting, b.listens) == (None, False)
+
+
+def test_a_look_that_reaches_shows_its_key_first_and_then_what_it_depends_on(scene: Scene) -> None:
+    scene.ask("reacher", key=b"lock:a", by="c")
+    assert keys(scene, Look(key=b"lock:c", reach=True)) == [b"lock:c", b"lock:a"]
+    assert keys(scene, Look(key=b"lock:none", reach=True)) == []
+    assert keys(scene, Look(reach=True)) == [b"lock:a"]

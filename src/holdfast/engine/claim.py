@@ -3,6 +3,8 @@
 The caller is answered by value; third parties hear through `out`. Changing modes lives in convert.py.
 """
 
+from collections.abc import Callable
+
 from holdfast.engine import value as block
 from holdfast.engine.nudge import nudge_holders
 from holdfast.engine.resource import Resource, first_holder, fits, grant, holder, is_proven, join_waiting, note, remove
@@ -26,8 +28,13 @@ from holdfast.words import (
     Renew,
 )
 
+# Says whether a claim would close a cycle by waiting.
+Closes = Callable[[Claim], bool]
 
-def enqueue(r: Resource, c: Claim, now: int, mint: Mint, waiters_max: int, out: list[Effect]) -> Answer:
+
+def enqueue(
+    r: Resource, c: Claim, now: int, mint: Mint, waiters_max: int, out: list[Effect], closes: Closes | None = None
+) -> Answer:
     """Grant the claim if nobody is before it and it fits (S1), else queue or refuse it."""
     r.touched = now
     if c.limit != r.limit:
@@ -41,10 +48,10 @@ def enqueue(r: Resource, c: Claim, now: int, mint: Mint, waiters_max: int, out: 
             return Answer.NO_FENCE
         grant(r, c, now, fence, secret)
         return GRANTED
-    return _queue(r, c, now, waiters_max, out)
+    return _queue(r, c, now, waiters_max, out, closes)
 
 
-def _queue(r: Resource, c: Claim, now: int, waiters_max: int, out: list[Effect]) -> Answer:
+def _queue(r: Resource, c: Claim, now: int, waiters_max: int, out: list[Effect], closes: Closes | None) -> Answer:
     if c.units > r.limit:
         return Answer.LIMIT_MISMATCH
     if not c.queue:
@@ -55,6 +62,8 @@ def _queue(r: Resource, c: Claim, now: int, waiters_max: int, out: list[Effect])
     if c.patience_ns == 0:
         c.rival = first_holder(r)
         return Answer.TIMED_OUT
+    if closes is not None and closes(c):
+        return Answer.WOULD_DEADLOCK
     join_waiting(r, c)
     c.since = now
     c.deadline = now + c.patience_ns

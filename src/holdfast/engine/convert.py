@@ -3,6 +3,8 @@
 Statements S7 to S23. The old mode stays in force until the new one is granted; the queue is served in serve.py.
 """
 
+from collections.abc import Callable
+
 from holdfast.engine import value as block
 from holdfast.engine.nudge import nudge_holders
 from holdfast.engine.resource import (
@@ -32,8 +34,13 @@ from holdfast.words import (
     covers,
 )
 
+# Says whether a holder would close a cycle over other keys by waiting for a mode.
+Closes = Callable[[Claim, int], bool]
 
-def convert(r: Resource, c: Claim, how: Convert, now: int, mint: Mint, out: list[Effect]) -> Answer:
+
+def convert(
+    r: Resource, c: Claim, how: Convert, now: int, mint: Mint, out: list[Effect], closes: Closes | None = None
+) -> Answer:
     """Change the mode now, later or not at all; a refused conversion leaves the old mode as it was (S13)."""
     if c.state is not HELD:
         return Answer.BUSY  # S14: one conversion at a time
@@ -46,7 +53,7 @@ def convert(r: Resource, c: Claim, how: Convert, now: int, mint: Mint, out: list
         return _go_up(r, c, how, now, mint, out)
     if not how.queue or how.patience_ns == 0:
         return Answer.BUSY
-    if _would_deadlock(r, c):
+    if _would_deadlock(r, c) or (closes is not None and closes(c, want)):
         return Answer.WOULD_DEADLOCK
     join_converting(r, c, want, now)
     c.convert_deadline = now + how.patience_ns

@@ -138,6 +138,8 @@ def check_table(table: Table, now: int) -> None:
         check(r, now)
         assert r.wake <= r.soonest
         assert r.wake >= table.soonest
+        assert r.sought or (r.waiting is None and r.converting is None)
+        assert table._sought.count(r) == r.sought
     for session, book in table.sessions.items():
         for ticket, c in book.items():
             assert (c.session, c.ticket) == (session, ticket)

@@ -8,6 +8,7 @@ from typing import Final
 
 from holdfast.engine import claim as moves
 from holdfast.engine import convert as conversions
+from holdfast.engine import refuse
 from holdfast.engine import value as block
 from holdfast.engine.deadline import expire
 from holdfast.engine.resource import Resource, everybody, holder, is_idle, join_waiting, note, remove
@@ -47,6 +48,7 @@ class Table:
     __slots__ = (
         "_idle",
         "_n",
+        "_sought",
         "_wakes",
         "changed",
         "idle_max_ns",
@@ -71,6 +73,7 @@ class Table:
         self.orphans: dict[Ticket, Claim] = {}
         self._wakes: list[tuple[int, int, Resource]] = []
         self._idle: list[tuple[int, int, Resource]] = []
+        self._sought: list[Resource] = []
         self._n = 0  # breaks ties in the heaps by age
         self.soonest = FOREVER  # no wake is earlier
         # The resources that have changed since a store last wrote them down; None where nobody writes anything down.
@@ -90,12 +93,14 @@ class Table:
             r = self.resources[c.key] = Resource(c.key, c.limit)
         elif r.soonest <= now:
             expire(r, now, self.mint, out)
-        answer = moves.enqueue(r, c, now, self.mint, self.waiters_max, out)
+        answer = moves.enqueue(r, c, now, self.mint, self.waiters_max, out, self._closes if c.refuses else None)
         if answer is GRANTED or answer is QUEUED:
             book[c.ticket] = c
             c.book = book
             if self.changed is not None:
                 self.changed[r.key] = r
+            if answer is QUEUED and not r.sought:
+                self._seek(r)
         else:
             self._list_idle(r)
             if out and self.changed is not None:
@@ -192,7 +197,10 @@ class Table:
         if c.book is None or c.state is WAITING:
             self._settle(r)
             return NOT_HELD, None
-        answer = conversions.convert(r, c, how, now, self.mint, out)
+        closes = self._closes_converting if how.refuses else None
+        answer = conversions.convert(r, c, how, now, self.mint, out, closes)
+        if r.converting is not None and not r.sought:
+            self._seek(r)
         self._settle(r)
         return answer, c
 
@@ -251,6 +259,26 @@ class Table:
         block.on_end(r, mode, Reason.LAPSED, None)
         out.append(Ended(c, Reason.LAPSED, was))
 
+    def sought(self) -> list[Resource]:
+        """List the keys that somebody waits for; who has left the list since is struck off now."""
+        sought = []
+        for r in self._sought:
+            r.sought = self.resources.get(r.key) is r and (r.waiting is not None or r.converting is not None)
+            if r.sought:
+                sought.append(r)
+        self._sought = sought
+        return sought
+
+    def _seek(self, r: Resource) -> None:
+        r.sought = True
+        self._sought.append(r)
+
+    def _closes(self, c: Claim) -> bool:
+        return refuse.may_not_wait(self, [c])
+
+    def _closes_converting(self, c: Claim, want: int) -> bool:
+        return refuse.may_not_convert(self, c, want)
+
     def holder(self, key: bytes, token: bytes) -> Claim | None:
         """Find the holder who shows this token."""
         r = self.resources.get(key)
@@ -281,6 +309,7 @@ class Table:
     def sweep(self, now: int) -> int:
         """Forget keys that nobody has used for longer than `idle_max_ns`; say how many."""
         dropped = 0
+        self.sought()
         idle = self._idle
         for _ in range(min(SWEEP_MAX, len(idle))):
             if idle[0][0] >= now:
@@ -316,6 +345,8 @@ class Table:
             c.book = self.sessions.setdefault(c.session, {})
             assert c.ticket not in c.book
             c.book[c.ticket] = c
+        if (r.waiting is not None or r.converting is not None) and not r.sought:
+            self._seek(r)
         self._list_idle(r)
         if r.soonest < r.wake:
             self._arm(r)
@@ -335,6 +366,8 @@ class Table:
         """Let somebody who waited for a key before it was taken in wait for it still."""
         join_waiting(r, c)
         note(r, c, c.deadline)
+        if not r.sought:
+            self._seek(r)
         c.book = self.sessions.setdefault(c.session, {})
         c.book[c.ticket] = c
 
@@ -352,6 +385,8 @@ class Table:
                 c.book[c.ticket] = c
         r.wake = old.wake
         r.listed = old.listed
+        r.sought = old.sought
+        self._sought[:] = [r if other is old else other for other in self._sought]
         self.resources[r.key] = r
         for heap in (self._wakes, self._idle):
             heap[:] = [(when, n, r if other is old else other) for when, n, other in heap]
