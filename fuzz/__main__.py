@@ -1,4 +1,4 @@
-"""`python -m fuzz`: throw bytes at the line protocol for a while, and say whether anything broke.
+"""`python -m fuzz`: throw bytes at the line protocol and its dialect for a while, and say whether anything broke.
 
 Only the command line and the loop live here.
 """
@@ -11,6 +11,7 @@ import time
 import traceback
 from itertools import count, islice
 
+from fuzz import native
 from fuzz.frames import pieces, stream
 from fuzz.line import GREETING, check_codec, check_door
 from holdfast.observe.logs import configure
@@ -49,21 +50,33 @@ def try_case(seed: int, number: int) -> bool:
     """Make the bytes of one case and throw them; say whether everything held."""
     dice = random.Random(f"{seed}/{number}")
     data = stream(dice)
-    authenticated = dice.random() < 0.2
-    if authenticated and dice.random() < 0.7:
-        data = GREETING + data
-    cuts = pieces(dice, data)
-    codec = LineCodec(33 * SECOND)
     try:
-        lines = [line.rstrip(b"\r") for line in data.split(b"\n")]
-        for at in range(len(lines) - 2):
-            check_codec(codec, lines[at], lines[at + 1], lines[at + 2])
-        check_door(data, cuts, authenticated=authenticated)
+        _throw_frames(dice, data)
+        data = native.HELLO + native.stream(dice)
+        _throw_lines(dice, data)
     except Exception:  # noqa: BLE001  whatever comes out is what we are looking for
         print(f"seed {seed}, case {number} (replay it with --seed {seed} --case {number}): {data!r}")
         print(traceback.format_exc())
         return False
     return True
+
+
+def _throw_frames(dice: random.Random, data: bytes) -> None:
+    authenticated = dice.random() < 0.2
+    if authenticated and dice.random() < 0.7:
+        data = GREETING + data
+    cuts = pieces(dice, data)
+    codec = LineCodec(33 * SECOND)
+    lines = [line.rstrip(b"\r") for line in data.split(b"\n")]
+    for at in range(len(lines) - 2):
+        check_codec(codec, lines[at], lines[at + 1], lines[at + 2])
+    check_door(data, cuts, authenticated=authenticated)
+
+
+def _throw_lines(dice: random.Random, data: bytes) -> None:
+    for line in data.split(b"\n"):
+        native.check_codec(line)
+    native.check_door(data, pieces(dice, data))
 
 
 if __name__ == "__main__":

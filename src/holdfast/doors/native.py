@@ -13,6 +13,7 @@ from holdfast.desk import Desk
 from holdfast.doors.dialect import Dialect, Greeting
 from holdfast.doors.native_connection import NativeConnection, NativeSettings
 from holdfast.doors.native_session import NativeSession
+from holdfast.doors.native_watch import Watches
 from holdfast.doors.wakes import Wakes
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Alarm, Clock, Dice
@@ -45,6 +46,7 @@ class NativeDoor(Dialect):
         self.clock = clock
         self.settings = settings
         self.marks: dict[bytes, str] = {}
+        self.watches = Watches(self._listen)
         self.sessions: dict[str, NativeSession] = {}  # by the public part of their names
         self.connections: dict[int, NativeConnection] = {}
         self._dice = dice
@@ -106,6 +108,9 @@ class NativeDoor(Dialect):
     def over(self, session: NativeSession) -> None:
         session.wake = FOREVER
         del self.sessions[session.name[:PUBLIC_DIGITS]]
+
+    def _listen(self, anybody: bool) -> None:
+        """Ask the desk to tell what happens to keys, while anybody watches some."""
 
     # --- the service ---
 

@@ -36,17 +36,6 @@ class NativeSettings:
     sessions_max: int  # 0: no limit
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """What a connection wants to hear of: a key, the keys that start so, or (with neither) circles of waiting."""
-
-    key: bytes | None = None
-    prefix: bytes | None = None
-
-    def covers(self, key: bytes) -> bool:
-        return key == self.key or (self.prefix is not None and key.startswith(self.prefix))
-
-
 class Server(Protocol):
     """Whoever serves the requests of a connection: its session."""
 
@@ -77,7 +66,6 @@ class NativeConnection:
         self.in_flight = 0  # requests that are not answered
         self.waiting = 0  # of these, how many wait for somebody else
         self.looking = 0  # of these, how many look at what may be a lot
-        self.watches: list[Watched] = []
         self.wake = FOREVER
         self.closing = False  # nothing that still arrives matters
         self._server = server

@@ -11,6 +11,7 @@ from holdfast.desk import Desk
 from holdfast.doors.native_asked import Asked, Batch, Own
 from holdfast.doors.native_connection import NativeConnection, NativeSettings
 from holdfast.doors.native_sight import SIGHTS, Sight
+from holdfast.doors.native_watch import Watches
 from holdfast.ports import Clock, Face
 from holdfast.wire import native as wire
 from holdfast.wire import native_answers as answers
@@ -44,8 +45,8 @@ CLAIMS_MAX: Final = 65_536
 # What to do with what a request comes to.
 Told = Callable[[Asked, Any, Answer, Claim | None], None]
 
-# The answers after which nothing stands that was asked for; others leave what stood before.
-GONE: Final = (Answer.TIMED_OUT, Answer.NOT_ENQUEUED, Answer.LEASE_EXPIRED, Answer.CLOSED)
+# The answers after which nothing stands that was asked for. Others leave what stood before, or are followed by news.
+GONE: Final = (Answer.TIMED_OUT, Answer.NOT_ENQUEUED, Answer.CLOSED)
 
 
 class Keeper(Protocol):
@@ -54,6 +55,7 @@ class Keeper(Protocol):
     desk: Desk
     clock: Clock
     settings: NativeSettings
+    watches: Watches
     marks: dict[bytes, str]  # why claims were taken away, by token
 
     def stats(self, census: Census) -> dict[str, object]:
@@ -93,6 +95,7 @@ class NativeSession(Face):
 
     def detach(self, connection: NativeConnection, now: int) -> None:
         self.connections.remove(connection)
+        self._keeper.watches.forget(connection)
         if not self.connections and not self.over:
             self._keeper.orphaned(self, now)
 
@@ -206,6 +209,13 @@ class NativeSession(Face):
             self._conclude(Asked(connection, ask.id), cancel, self._cancelled, now)
 
     def _ping(self, connection: NativeConnection, ask: wire.Ping, now: int) -> None:
+        connection.say(answers.answer(ask.id, b"ok"))
+
+    def _watch(self, connection: NativeConnection, ask: wire.Watch, now: int) -> None:
+        self._keeper.watches.watch(connection, ask)
+
+    def _unwatch(self, connection: NativeConnection, ask: wire.Unwatch, now: int) -> None:
+        self._keeper.watches.forget(connection)
         connection.say(answers.answer(ask.id, b"ok"))
 
     def _look(self, connection: NativeConnection, ask: Any, now: int) -> None:
@@ -382,6 +392,8 @@ SERVE: Final[Mapping[type, Callable[[NativeSession, NativeConnection, Any, int],
     wire.Convert: NativeSession._convert,
     wire.Renew: NativeSession._renew,
     wire.End: NativeSession._end,
+    wire.Watch: NativeSession._watch,
+    wire.Unwatch: NativeSession._unwatch,
     wire.Ping: NativeSession._ping,
     wire.Bye: NativeSession._bye,
     **dict.fromkeys(SIGHTS, NativeSession._look),

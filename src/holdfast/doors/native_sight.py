@@ -8,8 +8,10 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from holdfast.desk import Desk
+from holdfast.doors import native_graph as show
 from holdfast.doors.native_asked import Asked
 from holdfast.doors.native_connection import NativeConnection
+from holdfast.engine import graph
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Clock
 from holdfast.wire import native as wire
@@ -96,6 +98,24 @@ class Sight:
         facts = answers.keys_seen(found + views, count, self._keeper.clock(), deep=deep)
         asked.reply(answers.answer(asked.id, b"seen", facts))
 
+    def _explain(self, connection: NativeConnection, ask: wire.Explain, now: int) -> None:
+        key = meaning.key_of(ask.key, ask.kind)
+        asked = Looking(connection, ask.id)
+        self._see(asked, Look(key=key, deep=True, reach=True), partial(self._explained, asked, key), now)
+
+    def _explained(self, asked: Asked, key: bytes, views: list[View]) -> None:
+        told = show.explanation(graph.explain(views, key), self._keeper.clock())
+        asked.reply(answers.answer(asked.id, b"seen", {"explanation": told}))
+
+    def _deadlocks(self, connection: NativeConnection, ask: wire.Deadlocks, now: int) -> None:
+        asked = Looking(connection, ask.id)
+        self._see(asked, Look(deep=True, reach=True), partial(self._knotted, asked), now)
+
+    def _knotted(self, asked: Asked, views: list[View]) -> None:
+        now = self._keeper.clock()
+        cycles = [show.cycle(cycle, now) for cycle in graph.deadlocks(views)]
+        asked.reply(answers.answer(asked.id, b"seen", {"cycles": cycles}))
+
     def _stats(self, connection: NativeConnection, ask: wire.Stats, now: int) -> None:
         asked = Looking(connection, ask.id)
         self._keeper.desk.store.count(partial(self._counted, asked))
@@ -178,6 +198,8 @@ class Breaking:
 
 SIGHTS: Final[dict[type, Callable[[Sight, NativeConnection, Any, int], None]]] = {
     wire.Look: Sight._look,
+    wire.Explain: Sight._explain,
+    wire.Deadlocks: Sight._deadlocks,
     wire.Stats: Sight._stats,
     wire.Break: Sight._break,
 }

@@ -218,6 +218,10 @@ Request = (
     | Renew
     | End
     | Look
+    | Explain
+    | Deadlocks
+    | Watch
+    | Unwatch
     | Break
     | Stats
     | Ping

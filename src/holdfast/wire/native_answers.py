@@ -201,6 +201,11 @@ def nudged(claim: Claim, want: int) -> bytes:
     return event(b"nudged", place_of(claim) | {"want": MODE_NAMES[want]})
 
 
+def changed(key: bytes, what: str) -> bytes:
+    """Spell the event that something has happened to a key."""
+    return event(b"changed", {"key": name_of(key), "kind": kind_of(key), "what": what})
+
+
 # --- what a look shows ---
 
 
@@ -220,7 +225,7 @@ def key_view(view: View, now: int, *, deep: bool) -> dict[str, object]:
     if view.limit != UNLIMITED:
         shown["limit"] = view.limit
     shown |= {"version": view.version, "waiting": view.waiters, "held": len(view.holders)}
-    shown["holders"] = [_holder(holder, now) for holder in view.holders[:HOLDERS_SHOWN_MAX]]
+    shown["holders"] = [holder_view(holder, now) for holder in view.holders[:HOLDERS_SHOWN_MAX]]
     if deep:
         shown["queue"] = [_waiter(waiter, now) for waiter in view.queue[:QUEUE_SHOWN_MAX]]
     return shown
@@ -248,7 +253,8 @@ def _read_about(about: bytes) -> dict[str, object]:
         return {}
 
 
-def _holder(holder: Holder, now: int) -> dict[str, object]:
+def holder_view(holder: Holder, now: int) -> dict[str, object]:
+    """Show one who holds."""
     shown = introduction(holder.owner, holder.about, holder.session)
     shown |= {
         "mode": MODE_NAMES[holder.mode],
@@ -259,6 +265,8 @@ def _holder(holder: Holder, now: int) -> dict[str, object]:
     }
     if holder.converting is not None:
         shown["converting_to"] = MODE_NAMES[holder.converting]
+    if holder.kept:
+        shown["kept"] = True
     return shown
 
 

@@ -71,10 +71,26 @@ def look_at(ask: native.Look) -> Look:
 def looks_over(ask: native.Look) -> list[Look]:
     """Make the looks over many keys, one for each kind; one key more than is shown tells whether there are more."""
     after = b"" if ask.after is None else read_cursor(ask.after)
-    spaces = [LOCK, SEMAPHORE] if ask.kind is None else [SEMAPHORE if ask.kind == "semaphore" else LOCK]
     prefix = b"" if ask.prefix is None else ask.prefix.encode()
     count = (ask.count or LOOK_MAX) + 1
-    return [Look(prefix=space + prefix, after=after, count=count, held=ask.held) for space in spaces]
+    return [Look(prefix=space + prefix, after=after, count=count, held=ask.held) for space in spaces_of(ask.kind)]
+
+
+def watched(ask: native.Watch) -> tuple[set[bytes], set[bytes]]:
+    """Give the keys to watch, and the beginnings of keys."""
+    if ask.key is not None:
+        check_absent(ask, "key", "prefix")
+        return {key_of(ask.key, ask.kind)}, set()
+    if ask.prefix is not None:
+        return set(), {space + ask.prefix.encode() for space in spaces_of(ask.kind)}
+    if not ask.deadlocks:
+        raise BadRequest("key: missing; or a prefix, or deadlocks")
+    return set(), set()
+
+
+def spaces_of(kind: str | None) -> list[bytes]:
+    """Give the spaces of the keys of a kind, or all."""
+    return [LOCK, SEMAPHORE] if kind is None else [SEMAPHORE if kind == "semaphore" else LOCK]
 
 
 def cursor_of(key: bytes) -> str:
