@@ -6,6 +6,8 @@ No expectation lives here.
 import asyncio
 import inspect
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from holdfast import aio
@@ -101,6 +103,14 @@ class Blocking:
 
     def __repr__(self) -> str:
         return repr(self._inner)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Look again and again until something has come true."""
+    limit = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < limit, "it has not come true in 10 s"
+        time.sleep(0.002)
 
 
 FACES: dict[str, Any] = {"threads": Threads, "tasks": Tasks}

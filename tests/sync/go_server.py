@@ -65,6 +65,8 @@ class Handler(BaseHTTPRequestHandler):
         trick = self.server.tricks.popleft() if self.server.tricks else None
         if trick is BEFORE:
             return self.hang_up()
+        if trick is BUSY:
+            return self.busy(found[2], found[1])
         with self.server.mutex:
             lock = self.server.locks.setdefault(found[1], Lock())
             status, answer = getattr(self, f"_{found[2]}")(found[1], lock, fields)
@@ -140,6 +142,15 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
+    def busy(self, kind: str, name: str) -> None:
+        if kind == "acquire":
+            answer = {"acquired": False, "lock_name": name, "current_expiry_ms": -6795364578871}
+            self.answer(409, answer | {"recommended_retry_ms": 50, "reason": "BUSY_RETRY"})
+        elif kind == "renew":
+            self.answer(409, {"renewed": False, "reason": "BUSY_RETRY"})
+        else:
+            self.answer(200, {"released": False, "reason": "BUSY_RETRY"})
+
     def hang_up(self) -> None:
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
@@ -150,6 +161,11 @@ class Handler(BaseHTTPRequestHandler):
 
 def BEFORE(*_arguments: object) -> bool:  # noqa: N802  it is a mark, not a call
     """Hang up before anything is done."""
+    raise AssertionError("it is looked at, and not called")
+
+
+def BUSY(*_arguments: object) -> bool:  # noqa: N802  the same
+    """Say that the store is busy, and do nothing."""
     raise AssertionError("it is looked at, and not called")
 
 
@@ -170,19 +186,6 @@ def silent(handler: Handler, _status: int, _fields: dict[str, Any]) -> bool:
     """Say nothing until the server ends."""
     handler.server.over.wait()
     handler.hang_up()
-    return True
-
-
-def busy(handler: Handler, _status: int, _fields: dict[str, Any]) -> bool:
-    """Say that the store was busy; only for what was refused or is not there anyway."""
-    kind = handler.path.rpartition("/")[2].partition("?")[0]
-    if kind == "acquire":
-        name = unquote(handler.path.split("/")[3])
-        answer = {"acquired": False, "lock_name": name, "current_expiry_ms": -6795364578871}
-        handler.answer(409, answer | {"recommended_retry_ms": 50, "reason": "BUSY_RETRY"})
-    else:
-        answer = {"renewed" if kind == "renew" else "released": False, "reason": "BUSY_RETRY"}
-        handler.answer(409 if kind == "renew" else 200, answer)
     return True
 
 
@@ -217,6 +220,9 @@ class GoServer(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         self.connections.append(request)
         super().process_request(request, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients may hang up whenever they like."""
 
     def hang_up(self) -> None:
         """Close every connection, as a server does that is started anew."""

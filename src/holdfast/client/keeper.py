@@ -31,18 +31,19 @@ class Keeper:
         self.stewards.append(steward)
 
     def remove(self, steward: Steward) -> None:
-        """A client is closed: let go of its connections."""
+        """A client is closed: let go of its connections, as soon as all is ended that was to be."""
         steward.closed = True
-        if steward in self.stewards:
-            self.stewards.remove(steward)
-        steward.hang_up()
+        steward.wake(self.clock())
 
     def tick(self, now: int) -> int:
         """Do what is due; answer when to come back."""
         self.due = FOREVER
         for steward in list(self.stewards):
             due = steward.tick(now)
-            if due < self.due:
+            if steward.closed and not steward.errands:
+                self.stewards.remove(steward)
+                steward.hang_up()
+            elif due < self.due:
                 self.due = due
         return self.due
 

@@ -1,6 +1,6 @@
 """The thread that drives the keeper: one for each process, started when it is first needed, gone with the process.
 
-A second thread tells holders, so that one who takes long over the news delays no renewal. No lease is judged here.
+A second thread calls what holders want to be told by. No lease is judged here.
 """
 
 import atexit
@@ -27,6 +27,31 @@ EXIT_S_MAX: Final = 2.0
 SLEEP_S_MAX: Final = 3600.0
 
 
+class Teller:
+    """A thread that calls what callers want to be told by, so that one who takes long delays no renewal."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._news: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+
+    def tell(self, news: Callable[[], object]) -> None:
+        """Have a function called soon."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="holdfast-notices", daemon=True)
+                self._thread.start()
+        self._news.put(news)
+
+    def _run(self) -> None:
+        while True:
+            news = self._news.get()
+            try:
+                news()
+            except Exception:
+                logger.exception("a function that was to be told of a lease failed")
+
+
 class KeeperThread:
     """Lends the keeper to one thread at a time, and works with it when nobody else does."""
 
@@ -35,10 +60,7 @@ class KeeperThread:
         self._sockets = Sockets()
         self._keeper = Keeper(now_ns, random.random, self._sockets.open)
         self._thread: threading.Thread | None = None
-        self._teller: threading.Thread | None = None
-        self._news: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._wakes_at = 0  # until when the thread sleeps, if nobody wakes it; 0: it does not sleep
-        self._stopping = False
 
     # --- for everybody ---
 
@@ -61,40 +83,27 @@ class KeeperThread:
         self._lock.release()
 
     def _start(self) -> None:
-        if not self._stopping:
-            self._thread = threading.Thread(target=self._run, name="holdfast-keeper", daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=self._run, name="holdfast-keeper", daemon=True)
+        self._thread.start()
 
     # --- the thread ---
 
     def _run(self) -> None:
-        while not self._stopping:
+        while True:
             with self._lock:
                 now = now_ns()
                 if now >= self._keeper.due:
                     self._keeper.tick(now)
                 self._sockets.settle(now)
-                self._pass_on(self._keeper.take_notices())
-                left = self._keeper.due - now_ns()
-                self._wakes_at = self._keeper.due
+                notices = self._keeper.take_notices()
+                left = 0 if notices else self._keeper.due - now_ns()
+                self._wakes_at = 0 if notices else self._keeper.due
+            for notice in notices:
+                notice()  # quick, by contract; it may borrow the keeper
             ready = self._sockets.wait(None if left > FOREVER // 2 else min(max(0.0, left / SECOND), SLEEP_S_MAX))
             with self._lock:
                 self._wakes_at = 0
                 self._sockets.serve(ready, now_ns())
-
-    def _pass_on(self, notices: list[Callable[[], None]]) -> None:
-        if notices and self._teller is None:
-            self._teller = threading.Thread(target=self._tell, name="holdfast-notices", daemon=True)
-            self._teller.start()
-        for notice in notices:
-            self._news.put(notice)
-
-    def _tell(self) -> None:
-        while (notice := self._news.get()) is not None:
-            try:
-                notice()
-            except Exception:
-                logger.exception("a function that was to be told of a lease failed")
 
     # --- the end ---
 
@@ -114,6 +123,7 @@ class KeeperThread:
 
 
 _host: KeeperThread | None = None
+_teller = Teller()
 _host_lock = threading.Lock()
 
 
@@ -126,10 +136,15 @@ def host() -> KeeperThread:
         return _host
 
 
+def tell(news: Callable[[], object]) -> None:
+    """Have a function called soon, in a thread where it may take its time."""
+    _teller.tell(news)
+
+
 def _after_fork() -> None:
-    """Begin anew: the thread is not here, and whatever lock it had will never be opened."""
-    global _host, _host_lock
-    old, _host, _host_lock = _host, None, threading.Lock()
+    """Begin anew: the threads are not here, and whatever lock they had will never be opened."""
+    global _host, _host_lock, _teller  # noqa: PLW0603
+    old, _host, _host_lock, _teller = _host, None, threading.Lock(), Teller()
     if old is not None:
         old.abandon()
 

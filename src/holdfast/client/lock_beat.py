@@ -12,7 +12,7 @@ from holdfast.client.lease import Lease as Term
 from holdfast.client.lease import State
 from holdfast.client.lock_api import BUSY_RETRY, NotAcquired, Renewal
 from holdfast.client.retry import SECOND, RetryPolicy
-from holdfast.errors import HoldfastError, LeaseLost
+from holdfast.errors import Closed, HoldfastError, LeaseLost
 
 ERRORS_MAX = 16
 
@@ -75,10 +75,11 @@ class Beat:
             self.term.lose(f"the server says {renewal.reason}")
 
     def failed(self, error: HoldfastError, now: int) -> None:
-        """Nobody knows whether the lease was renewed; try again soon."""
+        """Nobody knows whether the lease was renewed; try again soon, unless the client has been closed for good."""
         self._failures += 1
         self._note(error)
-        self._due = now + self._policy.delay_ns(self._failures, self._chance())
+        closed = isinstance(error, Closed)
+        self._due = self.term.deadline if closed else now + self._policy.delay_ns(self._failures, self._chance())
 
     def loss(self) -> LeaseLost:
         """Note once that the lease is lost, and give the error that says so."""

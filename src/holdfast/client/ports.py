@@ -94,6 +94,14 @@ class Host(Protocol):
         """Lend the keeper to one caller at a time. What is due afterwards, the host sees to."""
 
 
+class Signal(Protocol):
+    """Something a thread can wait for: a `threading.Event` is one."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """All that a client takes from outside."""
@@ -101,16 +109,10 @@ class World:
     clock: Clock
     dice: Dice
     network: Network
-    host: Host
+    host: Callable[[], Host]  # asked again in the child of a fork, which has a keeper of its own
     # Blocks the calling thread until an instant of the clock; only the blocking face asks for it.
     sleep: Callable[[int], None]
     # Blocks the calling thread until something has come true that the keeper brings about, or until an instant.
     wait: Callable[[Signal, int], bool]
-
-
-class Signal(Protocol):
-    """Something a thread can wait for: a `threading.Event` is one."""
-
-    def is_set(self) -> bool: ...
-
-    def wait(self, timeout: float | None = None) -> bool: ...
+    # Calls a caller's own function, where that delays nobody; only the blocking face asks for it.
+    tell: Callable[[Callable[[], object]], None]

@@ -36,6 +36,7 @@ class Program:
         self._name = name
         self.route = Route(timeline, server)
         self.frozen = False
+        self.spells: list[tuple[int, int]] = []  # from when to when it stood still
         self.dead = False
         self.host = VirtualHost(self)
         self.dice = random.Random(seed)
@@ -120,12 +121,15 @@ class Program:
 
     def freeze(self) -> None:
         """Let it stand still, as under SIGSTOP: none of its code runs, and time goes on."""
-        self.frozen = True
+        if not self.frozen:
+            self.frozen = True
+            self.spells.append((self.timeline.now, FOREVER))
 
     def thaw(self) -> None:
         """Let it go on; what has come meanwhile is looked at first."""
         if self.frozen:
             self.frozen = False
+            self.spells[-1] = self.spells[-1][0], self.timeline.now
             self.timeline.soon(self._catch_up)
 
     def _catch_up(self) -> None:

@@ -125,6 +125,11 @@ class NativeCodec(Codec):
     def waiting(self) -> list[Handle]:
         return [handle for handle, _ in self._asked.values()]
 
+    @property
+    def asked(self) -> list[Ask]:
+        """List what has no answer yet."""
+        return [ask for _, ask in self._asked.values()]
+
     # --- out ---
 
     def write(self, ask: Ask, handle: Handle) -> bytes:
