@@ -11,6 +11,7 @@ from typing import Any
 Message = dict[str, Any]
 
 MESSAGE_BYTES_MAX = 65_536
+LENT_MAX = 64
 
 
 class Channel:
@@ -19,6 +20,7 @@ class Channel:
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
         self._end = end
+        self.lent: list[int] = []
 
     def fileno(self) -> int:
         """Tell what to wait for."""
@@ -29,16 +31,22 @@ class Channel:
         with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             self._end.send(json.dumps(message).encode())
 
+    def lend(self, descriptors: list[int]) -> None:
+        """Have the other keep these open for as long as it lives, whatever becomes of us."""
+        with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._end, [b"{}"], descriptors[:LENT_MAX])
+
     def receive(self) -> tuple[list[Message], bool]:
         """Take what has arrived; tells also whether the other is still there."""
         messages: list[Message] = []
         while True:
             try:
-                data = self._end.recv(MESSAGE_BYTES_MAX)
+                data, lent, _, _ = socket.recv_fds(self._end, MESSAGE_BYTES_MAX, LENT_MAX)
             except BlockingIOError:
                 return messages, True
             except ConnectionResetError:
-                data = b""
+                data, lent = b"", []
+            self.lent += lent
             if not data:
                 return messages, False
             messages.append(json.loads(data))
