@@ -1,6 +1,6 @@
 """LockServer's API as bytes and values: what is asked, how answers are read, what is refused before it is sent.
 
-Real servers are asked in tests/sync.
+Real servers are asked in tests/aio.
 """
 
 import json
@@ -99,6 +99,7 @@ def test_a_look_has_no_body():
         ("https://h/", Base(True, "h", 443, "", None)),
         ("http://h:8080/locks/", Base(False, "h", 8080, "/locks", None)),
         ("http://:secret@h:1", Base(False, "h", 1, "", "secret")),
+        ("http://:a%2Fb%40c@h", Base(False, "h", 80, "", "a/b@c")),
         ("http://[::1]:8080", Base(False, "::1", 8080, "", None)),
     ],
 )
@@ -112,6 +113,12 @@ def test_where_a_server_is(url, base):
 def test_what_is_no_url_of_a_server_is_refused(url):
     with pytest.raises(BadRequest, match="URL of a server"):
         base_of(url)
+
+
+def test_a_token_that_would_be_overlooked_is_refused_and_not_shown():
+    with pytest.raises(BadRequest, match="behind a colon") as raised:
+        base_of("https://secret@h")
+    assert "secret" not in str(raised.value)
 
 
 def test_a_prefix_an_address_in_brackets_and_a_token_are_used():

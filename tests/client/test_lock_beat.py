@@ -1,6 +1,6 @@
 """The heartbeat of a lease by a clock that is turned by hand: when it renews, and when it says that the lease is lost.
 
-The worker that does so for real is tested in tests/sync.
+The worker that does so for real is tested in tests/aio.
 """
 
 import pytest

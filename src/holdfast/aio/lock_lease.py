@@ -14,7 +14,7 @@ from holdfast.client.lease import Lease as Term
 from holdfast.client.lease import State
 from holdfast.client.lock_api import NOT_OWNER, Grant, ReleaseResult, Seconds
 from holdfast.client.retry import RetryPolicy
-from holdfast.errors import HoldfastError, LeaseLost
+from holdfast.errors import BadRequest, HoldfastError, LeaseLost
 
 logger = logging.getLogger("holdfast.client")
 
@@ -159,7 +159,8 @@ class Holding:
         self._held: tuple[Lease, Heartbeat] | None = None
 
     async def __aenter__(self) -> Lease:
-        assert self._held is None, "a block that holds a lock is entered once at a time"
+        if self._held is not None:
+            raise BadRequest(f"the block for {self._name!r} has been entered already; make one for each of its users")
         lease = await self._acquire(self._name, ttl=self._ttl, owner=self._owner, retry=self._retry, wait=self._wait)
         try:
             heartbeat = lease.heartbeat(self._interval, self._extend_by, self._on_lost)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from holdfast.client.http import Answer, request
 from holdfast.errors import BadPeer, BadRequest, Busy, Forbidden, HoldfastError, TooMany, Unavailable, Unknown
@@ -168,10 +168,13 @@ def base_of(url: str) -> Base:
         port = parts.port
     except ValueError as error:
         raise BadRequest(f"this is no URL of a server: {error}") from error
+    if parts.username:
+        raise BadRequest("a token stands behind a colon, as in https://:TOKEN@host; there are no user names")
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment or port == 0:
         raise BadRequest("the URL of a server is http://host:port or https://host:port, perhaps with a path")
     tls = parts.scheme == "https"
-    return Base(tls, parts.hostname, port or (443 if tls else 80), parts.path.rstrip("/"), parts.password)
+    token = unquote(parts.password) if parts.password else None
+    return Base(tls, parts.hostname, port or (443 if tls else 80), parts.path.rstrip("/"), token)
 
 
 class LockApi:

@@ -17,6 +17,8 @@ from holdfast.client.lease import MILLISECOND
 from holdfast.client.lease import Lease as Term
 from holdfast.client.lock_api import (
     BUSY_RETRY,
+    NOT_OWNER,
+    NOT_OWNER_OR_EXPIRED,
     Grant,
     LockApi,
     NotAcquired,
@@ -48,6 +50,7 @@ WAIT_S_MAX = 60.0
 # How a release is tried again, within the time of one request; after that, the lease ends by itself.
 _RELEASE = RetryPolicy(max_retries=20, max_delay=0.5)
 _ONCE = RetryPolicy(max_retries=0)
+_OVER = Renewal(reason=NOT_OWNER_OR_EXPIRED)
 
 
 class Calls:
@@ -136,7 +139,7 @@ class Calls:
         if not tries.in_doubt and sent_at - tries.sent_at < lease_ns // 4:
             return Lease(self, grant, term)
         try:
-            renewal = self._renew(grant, grant.ttl_ms, max(until, sent_at + lease_ns // 4))
+            renewal = self._renew(grant, grant.ttl_ms, until)
         except HoldfastError:
             if term.held:
                 return Lease(self, grant, term)
@@ -165,13 +168,16 @@ class Calls:
         lease.check()
 
     def renew_once(self, lease: Lease, extend_by: Seconds | None = None) -> Renewal:
-        """Ask once, and say what the server said."""
+        """Ask once, and say what the server said; what is over by the clock of this side stays over."""
         extend_ms = lease.grant.ttl_ms if extend_by is None else ms_of("extend_by", extend_by)
+        if not lease.term.held:
+            return _OVER
         sent_at = now_ns()
         renewal = self._renew(lease.grant, extend_ms, sent_at + self._timeout_ns)
         if renewal.renewed:
             lease.lease_expiry_ms = renewal.lease_expiry_ms
-            lease.term.confirm(sent_at=sent_at, lease_ns=extend_ms * MILLISECOND)
+            if not lease.term.confirm(sent_at=sent_at, lease_ns=extend_ms * MILLISECOND):
+                return _OVER
         elif renewal.reason != BUSY_RETRY:
             lease.term.lose(f"the server says {renewal.reason}")
         return renewal
@@ -221,6 +227,9 @@ class Calls:
 
     def release_surely(self, lease: Lease) -> tuple[ReleaseResult, bool]:
         """Release, and say whether NOT_OWNER is certain: after a lost answer, it may have been this very release."""
+        if lease.term.foreign:
+            # The child of a fork has a copy of the proof, but the lease is its parent's.
+            return ReleaseResult(released=False, reason=NOT_OWNER), False
         lease.term.release()
         surely = True
         now = now_ns()

@@ -93,6 +93,8 @@ class Heartbeat:
 
     def stop(self) -> None:
         """Stop renewing; the lease goes on until its end. It may be called twice."""
+        if self._beat.term.foreign:
+            return  # the worker stayed behind in the process that this one was forked from
         self._beat.stopped = True
         self._stop.set()
         self._hand.break_off()

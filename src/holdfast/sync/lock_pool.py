@@ -97,22 +97,27 @@ class Pool:
 
     def close(self) -> None:
         """Let go of what is kept; exchanges under way end as they will."""
+        self._begin_anew_after_fork()
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
         for wire in idle:
             wire.close()
 
+    def _begin_anew_after_fork(self) -> None:
+        """Leave to the parent what is its own; it goes on with these connections."""
+        if self._generation != generation():
+            self._generation = generation()
+            self._lock = threading.Lock()  # the old one may be held by a thread that does not exist here
+            strangers, self._idle = self._idle, []
+            for wire in strangers:
+                wire.forsake()
+
     def _take(self) -> Wire | None:
+        self._begin_anew_after_fork()
         with self._lock:
             if self._closed:
                 raise Closed("the client is closed")
-            if self._generation != generation():
-                # The parent goes on with these; closing our side of them does not touch it.
-                self._generation = generation()
-                strangers, self._idle = self._idle, []
-                for wire in strangers:
-                    wire.forsake()
             while self._idle:
                 wire = self._idle.pop()
                 if wire.quiet:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from holdfast.testing.process import ServerProcess
-from tests.sync.faces import FACES
-from tests.sync.go_server import GoServer
+from tests.aio.go_server import GoServer
+from tests.aio.lock_faces import FACES
 
 
 @pytest.fixture(scope="session")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def lock_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Start a server of ours on each store; give their URLs."""
     folder = tmp_path_factory.mktemp("servers")
     started = {}
@@ -39,30 +39,30 @@ def go() -> Iterator[GoServer]:
 
 
 @pytest.fixture(params=["memory", "sqlite", "original"])
-def url(request: pytest.FixtureRequest) -> str:
+def lock_url(request: pytest.FixtureRequest) -> str:
     """Give the URL of each server in turn."""
     if request.param == "original":
         original: GoServer = request.getfixturevalue("go")
         return original.url
-    urls: dict[str, str] = request.getfixturevalue("ours")
+    urls: dict[str, str] = request.getfixturevalue("lock_servers")
     return urls[request.param]
 
 
 @pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Give each face of the client in turn."""
+def lock_face(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Give each face of the lock client in turn."""
     face = FACES[request.param]()
     yield face
     face.close()
 
 
 @pytest.fixture
-def connect(face: Any) -> Iterator[Callable[..., Any]]:
-    """Make clients of the face, which are closed when the test is over."""
+def lock_client(lock_face: Any) -> Iterator[Callable[..., Any]]:
+    """Make lock clients of the face, which are closed when the test is over."""
     clients = []
 
     def make(url: str, **named: Any) -> Any:
-        clients.append(face.client(url, **named))
+        clients.append(lock_face.client(url, **named))
         return clients[-1]
 
     yield make

@@ -3,18 +3,20 @@
 Stories with real servers are in test_lock_client.py.
 """
 
+import os
 import threading
 
 import pytest
 
 from holdfast.errors import BadRequest, LeaseLost
-from tests.sync.faces import wait_until
-from tests.sync.go_server import silent
+from holdfast.sync.lock_client import LockClient
+from tests.aio.go_server import silent
+from tests.aio.lock_faces import wait_until
 
 
 @pytest.fixture
-def client(connect, go):
-    return connect(go.url)
+def client(lock_client, go):
+    return lock_client(go.url)
 
 
 def test_how_a_lease_is_shown(client):
@@ -80,3 +82,48 @@ def test_a_block_during_which_the_lease_ran_out_says_so(client, go):
 
     with pytest.raises(LeaseLost, match="the lease of 'job' was lost: its lease ran out"):
         work()
+
+
+def test_a_child_of_a_fork_cannot_give_back_what_its_parent_holds(go):
+    """Not even by leaving the block in which it was forked, as it does when it calls sys.exit."""
+    with LockClient(go.url) as client:
+        block = client.lock("job", ttl=30, interval=0.01)
+        lease = block.__enter__()
+        asked = len(go.asked)
+        assert "released=False" in in_child(lease.release)
+        assert "it belongs to the process that this one was forked from" in in_child(
+            lambda: block.__exit__(None, None, None)
+        )
+        assert in_child(lambda: client.RenewOnce(lease, 30)) == "(0, False, 'NOT_OWNER_OR_EXPIRED')"
+        # The parent goes on, and its heartbeat too.
+        wait_until(lambda: len(go.asked) > asked)
+        lease.check()
+        assert {kind for kind, _, _ in go.asked} == {"acquire", "renew"}
+        block.__exit__(None, None, None)
+    assert go.locks["job"].owner == ""
+
+
+def in_child(work):
+    """Do something in a child of a fork; give what came of it, as text."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            try:
+                said = repr(work())
+            except LeaseLost as error:
+                said = str(error)
+            os.write(write, said.encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def test_a_block_is_entered_once_at_a_time(client):
+    block = client.lock("job", ttl=30)
+    with block, pytest.raises(BadRequest, match="entered already"):
+        block.__enter__()

@@ -11,10 +11,13 @@ from datetime import timedelta
 import pytest
 
 from holdfast import LockClient, NotAcquired, RetryPolicy
+from holdfast.client.clock import now_ns
+from holdfast.client.lease import Lease as Term
+from holdfast.client.retry import SECOND
 from holdfast.errors import BadRequest, LeaseLost, TimedOut
 from holdfast.fencing import FencingGuard, StaleToken
 from holdfast.sync.lock_client import LockClient as Blocking
-from tests.sync.go_server import FIELDS
+from tests.aio.go_server import FIELDS
 
 NAMES = ["job", "a b", "j\u00f6b \u20ac", "50%", "a?b=c&d#e", "a:b.c", "...", '"', "<&>", "%2F", "\x01"]
 
@@ -26,8 +29,8 @@ def name():
 
 
 @pytest.fixture
-def client(connect, url):
-    return connect(url)
+def client(lock_client, lock_url):
+    return lock_client(lock_url)
 
 
 def test_the_client_is_found_where_everybody_looks():
@@ -83,8 +86,8 @@ def test_a_name_may_be_nearly_anything(client, special):
 
 
 @pytest.mark.parametrize("special", ["", "a/b", "/", ".", "..", "x" * 1025, "\ud800", None, 5])
-def test_a_name_that_no_path_can_have_is_refused_at_once(connect, special):
-    client = connect("http://127.0.0.1:1")
+def test_a_name_that_no_path_can_have_is_refused_at_once(lock_client, special):
+    client = lock_client("http://127.0.0.1:1")
     for call in (lambda: client.acquire(special, ttl=1), lambda: client.look(special)):
         with pytest.raises(BadRequest, match="name"):
             call()
@@ -132,7 +135,7 @@ def test_a_lock_taken_by_somebody_else_is_lost(client, name):
 def client_copy(lease):
     """Make a second lease with the same proof, as an operator with a copy of it might."""
     inner = getattr(lease, "_inner", lease)
-    return type(inner)(inner._server, inner.grant, type("Term", (), {"release": lambda _self: None})())
+    return type(inner)(inner._server, inner.grant, Term(now_ns, sent_at=now_ns(), lease_ns=60 * SECOND))
 
 
 def test_the_end_of_a_block_raises_when_the_lock_was_lost(client, name):
@@ -193,10 +196,10 @@ def test_the_names_of_the_go_client(client, name):
     assert [type(error) for error in heartbeat.errors()] == [LeaseLost]
 
 
-def test_many_callers_and_one_lock(connect, url, name):
+def test_many_callers_and_one_lock(lock_client, lock_url, name):
     """Forty hold it in turn; none sees another inside, and every token is new."""
     inside, tokens, faults = threading.Lock(), [], []
-    client = connect(url)
+    client = lock_client(lock_url)
 
     def work(number):
         lease = client.acquire(name, ttl=30, owner=f"w{number}", retry=RetryPolicy(max_retries=2000, max_delay=0.05))
@@ -216,8 +219,8 @@ def test_many_callers_and_one_lock(connect, url, name):
     assert tokens == sorted(set(tokens))
 
 
-def test_nothing_is_sent_that_the_original_does_not_know(go, connect, name):
-    client = connect(go.url, token="secret")
+def test_nothing_is_sent_that_the_original_does_not_know(go, lock_client, name):
+    client = lock_client(go.url, token="secret")
     with client.lock(name, ttl=30, wait=1) as lease:
         lease.renew()
     kinds = [kind for kind, _, _ in go.asked]

@@ -9,13 +9,13 @@ import time
 import pytest
 
 from holdfast.errors import LeaseLost, Unknown
-from tests.sync.faces import wait_until
-from tests.sync.go_server import BUSY, halfway, silent, text
+from tests.aio.go_server import BUSY, halfway, silent, text
+from tests.aio.lock_faces import wait_until
 
 
 @pytest.fixture
-def client(connect, go):
-    return connect(go.url)
+def client(lock_client, go):
+    return lock_client(go.url)
 
 
 def test_it_renews_until_it_is_stopped(client, go):

@@ -11,14 +11,15 @@ import pytest
 
 from holdfast import NotAcquired, RetryPolicy, UnexpectedStatus
 from holdfast.errors import BadRequest, Closed, LeaseLost, Unavailable, Unknown
-from tests.sync.go_server import BEFORE, BUSY, after, halfway, silent, text
+from tests.aio.go_server import BEFORE, BUSY, after, halfway, silent, text
+from tests.aio.lock_faces import wait_until
 
 QUICK = RetryPolicy(max_retries=3, max_delay=0.05)
 
 
 @pytest.fixture
-def client(connect, go):
-    return connect(go.url)
+def client(lock_client, go):
+    return lock_client(go.url)
 
 
 def kinds(go):
@@ -31,15 +32,15 @@ def kinds(go):
 @pytest.mark.parametrize(
     "named", [{"timeout": 0}, {"timeout": -1}, {"timeout": 3601}, {"timeout": "1"}, {"owner": ""}, {"token": "a\nb"}]
 )
-def test_settings_that_cannot_be(connect, go, named):
+def test_settings_that_cannot_be(lock_client, go, named):
     with pytest.raises(BadRequest):
-        connect(go.url, **named).look("job")
+        lock_client(go.url, **named).look("job")
     assert go.asked == []
 
 
-def test_tls_settings_for_a_connection_without_tls(face):
+def test_tls_settings_for_a_connection_without_tls(lock_face):
     with pytest.raises(BadRequest, match="begins with http://"):
-        face.client("http://127.0.0.1:1", tls=object())
+        lock_face.client("http://127.0.0.1:1", tls=object())
 
 
 @pytest.mark.parametrize(
@@ -57,10 +58,10 @@ def test_a_client_that_is_closed(client):
         client.look("job")
 
 
-def test_every_client_has_an_owner_of_its_own(connect, go):
-    owners = {connect(go.url).owner for _ in range(5)}
+def test_every_client_has_an_owner_of_its_own(lock_client, go):
+    owners = {lock_client(go.url).owner for _ in range(5)}
     assert len(owners) == 5
-    assert connect(go.url, owner="w1").owner == "w1"
+    assert lock_client(go.url, owner="w1").owner == "w1"
 
 
 # --- acquire ---
@@ -94,16 +95,16 @@ def test_the_total_wait_is_a_hard_bound(client, go):
     assert 0.3 <= time.monotonic() - began < 5
 
 
-def test_a_server_that_is_not_there_is_tried_again_and_then_reported(connect):
-    client = connect("http://127.0.0.1:1")
+def test_a_server_that_is_not_there_is_tried_again_and_then_reported(lock_client):
+    client = lock_client("http://127.0.0.1:1")
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 cannot be reached"):
         client.acquire("job", ttl=1, retry=QUICK)
     with pytest.raises(Unavailable):
         client.try_acquire("job", ttl=1)
 
 
-def test_a_name_that_is_no_host(connect):
-    client = connect(f"http://{'x' * 64}.invalid:1")
+def test_a_name_that_is_no_host(lock_client):
+    client = lock_client(f"http://{'x' * 64}.invalid:1")
     with pytest.raises(Unavailable, match="cannot be reached"):
         client.try_acquire("job", ttl=1)
 
@@ -147,12 +148,42 @@ def test_what_would_be_answered_the_same_again_is_raised(client, go, status, bod
     assert kinds(go) == ["acquire"]
 
 
+OVER = text(409, b'{"renewed":false,"reason":"NOT_OWNER_OR_EXPIRED"}')
+
+
+def test_a_lease_that_may_be_old_and_is_over_is_asked_for_anew_under_another_key(client, go):
+    """Nobody knows when the lease of a lost request began, so it is renewed first; what the server denies is none."""
+    go.tricks.extend([BEFORE, None, OVER])
+    lease = client.acquire("job", ttl=0.1, retry=RetryPolicy(max_delay=0.05))
+    keys = [headers["Idempotency-Key"] for kind, headers, _ in go.asked if kind == "acquire"]
+    assert lease.held
+    assert lease.fencing_token == 2
+    assert (keys[0] == keys[1], keys[1] == keys[2]) == (True, False)
+
+
+@pytest.mark.parametrize("trouble", [BUSY, text(500, b"oops")])
+def test_a_lease_that_may_be_old_and_cannot_be_renewed_is_used_for_what_is_left_of_it(client, go, trouble):
+    go.tricks.extend([BEFORE, None, trouble])
+    lease = client.acquire("job", ttl=30, retry=QUICK)
+    assert kinds(go) == ["acquire", "acquire", "renew"]
+    assert (lease.held, lease.fencing_token) == (True, 1)
+
+
+@pytest.mark.parametrize("trouble", [BUSY, text(500, b"oops")])
+def test_of_a_lease_that_may_be_old_and_cannot_be_renewed_nothing_may_be_left(client, go, trouble):
+    """The first request was lost for longer than a lease lasts: what comes then is not relied on unless renewed."""
+    go.tricks.extend([BEFORE, None, trouble])
+    lease = client.acquire("job", ttl=0.04, retry=RetryPolicy(min_delay=0.05, max_delay=0.05, jitter=0))
+    assert kinds(go).count("renew") == 2
+    assert (lease.held, lease.fencing_token) == (True, 2)
+
+
 # --- ours knows the key of a request, and keeps a queue ---
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def our_url(request, ours):
-    return ours[request.param]
+def our_url(request, lock_servers):
+    return lock_servers[request.param]
 
 
 class Cut:
@@ -183,8 +214,8 @@ class Cut:
         return answer
 
 
-def test_a_lost_grant_is_found_again_by_its_key(connect, our_url, monkeypatch):
-    client, name = connect(our_url), str(uuid.uuid4())
+def test_a_lost_grant_is_found_again_by_its_key(lock_client, our_url, monkeypatch):
+    client, name = lock_client(our_url), str(uuid.uuid4())
     cut = Cut(client, monkeypatch)
     cut.left = 2
     lease = client.acquire(name, ttl=30, retry=QUICK)
@@ -195,8 +226,8 @@ def test_a_lost_grant_is_found_again_by_its_key(connect, our_url, monkeypatch):
     assert lease.release().released
 
 
-def test_a_lost_grant_that_cannot_be_renewed_is_used_for_what_is_left_of_it(connect, our_url, monkeypatch):
-    client, name = connect(our_url), str(uuid.uuid4())
+def test_a_lost_grant_that_cannot_be_renewed_is_used_for_what_is_left_of_it(lock_client, our_url, monkeypatch):
+    client, name = lock_client(our_url), str(uuid.uuid4())
     cut = Cut(client, monkeypatch)
     passed = cut.pass_on
 
@@ -211,8 +242,8 @@ def test_a_lost_grant_that_cannot_be_renewed_is_used_for_what_is_left_of_it(conn
     assert lease.remaining < 29.4
 
 
-def test_whoever_waits_in_the_queue_gets_a_whole_lease(connect, our_url):
-    client, name = connect(our_url), str(uuid.uuid4())
+def test_whoever_waits_in_the_queue_gets_a_whole_lease(lock_client, our_url):
+    client, name = lock_client(our_url), str(uuid.uuid4())
     client.try_acquire(name, ttl=0.5)
     lease = client.acquire(name, ttl=0.6, wait=30)
     # It had waited for most of the length of its own lease, and it was renewed when it came.
@@ -221,8 +252,8 @@ def test_whoever_waits_in_the_queue_gets_a_whole_lease(connect, our_url):
     lease.release()
 
 
-def test_a_wait_in_the_queue_ends_with_the_total_wait(connect, our_url):
-    client, name = connect(our_url), str(uuid.uuid4())
+def test_a_wait_in_the_queue_ends_with_the_total_wait(lock_client, our_url):
+    client, name = lock_client(our_url), str(uuid.uuid4())
     client.try_acquire(name, ttl=30)
     began = time.monotonic()
     with pytest.raises(NotAcquired):
@@ -255,6 +286,26 @@ def test_a_renewal_that_a_busy_store_did_not_do_is_no_loss(client, go):
     lease.renew(30)
 
 
+def test_what_is_over_by_the_clock_of_this_side_is_not_renewed_any_more(client, go):
+    """The server might still do it, for nobody: this side said that it is over, and does not take that back."""
+    lease = client.try_acquire("job", ttl=0.05)
+    wait_until(lambda: not lease.held)
+    assert client.RenewOnce(lease, 30) == (0, False, "NOT_OWNER_OR_EXPIRED")
+    assert kinds(go) == ["acquire"]
+
+
+def test_a_renewal_whose_answer_comes_too_late_is_none(client, go):
+    def late(handler, status, fields):
+        wait_until(lambda: not lease.held)
+        handler.answer(status, fields)
+        return True
+
+    lease = client.try_acquire("job", ttl=0.1)
+    go.tricks.append(late)
+    assert client.RenewOnce(lease, 30) == (0, False, "NOT_OWNER_OR_EXPIRED")
+    assert lease.lost
+
+
 def test_a_renewal_for_too_long_is_refused(client):
     lease = client.try_acquire("job", ttl=30)
     with pytest.raises(BadRequest, match="extend_by"):
@@ -274,8 +325,8 @@ def test_a_release_is_tried_again_while_the_store_is_busy(client, go):
     assert kinds(go) == ["acquire", "release", "release", "release"]
 
 
-def test_a_store_that_stays_busy_is_a_result(connect, go):
-    client = connect(go.url, timeout=0.2)
+def test_a_store_that_stays_busy_is_a_result(lock_client, go):
+    client = lock_client(go.url, timeout=0.2)
     lease = client.try_acquire("job", ttl=30)
     go.tricks.extend([BUSY] * 100)
     result = client.release(lease)
@@ -290,11 +341,11 @@ def test_a_release_whose_answer_was_lost_is_sent_again_and_is_no_loss(client, go
     assert go.locks["job"].owner == ""
 
 
-def test_a_release_that_cannot_be_sent_is_raised_but_not_at_the_end_of_a_block(connect, caplog):
-    from tests.sync.go_server import GoServer
+def test_a_release_that_cannot_be_sent_is_raised_but_not_at_the_end_of_a_block(lock_client, caplog):
+    from tests.aio.go_server import GoServer
 
     server = GoServer().__enter__()
-    client = connect(server.url, timeout=0.2)
+    client = lock_client(server.url, timeout=0.2)
     lease = client.try_acquire("job", ttl=30)
     with client.lock("other", ttl=30):
         server.__exit__()
