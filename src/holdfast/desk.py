@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.ports import Face, Sink, Store
+from holdfast.ports import Face, Observer, Sink, Store
 from holdfast.words import (
     ENDED,
     GRANTED,
@@ -72,12 +72,15 @@ class Desk(Sink):
         self.busy = {Claim: 0, Renew: 0, End: 0}  # requests refused because the store was busy, by their kind
         self.expired = 0  # leases that ran out
         self.handed_over: Callable[[int], None] | None = None  # told when each claim that had waited was granted
+        self.queued: Callable[[], None] | None = None  # told when somebody begins to wait
+        self.observer: Observer | None = None  # told everything, while there is one
         self._drained_at = 0
         self._sessions_so_far = 0
         self._tickets_so_far = tickets  # above all that a store still knows from a former run
         self._news: deque[Effect] = deque()
         self._telling = False
         self._expired: list[tuple[Session, bytes]] = []  # first phases whose lease ran out since the last sweep
+        self._looks: dict[Look, Callable[[list[View]], None]] = {}  # the service's own
 
     # --- callers come and go ---
 
@@ -184,8 +187,13 @@ class Desk(Sink):
         """Pass on the answer to a command, unless it is only that the caller has to wait."""
         if answer is GRANTED:
             self.grants += 1
+        elif answer is QUEUED or answer is CONVERTING:
+            if self.queued is not None:
+                self.queued()
         elif answer is Answer.NO_FENCE or answer is Answer.STORE_BUSY:
             self._count_refusal(command, answer)
+        if self.observer is not None:
+            self.observer.answered(command, answer, claim)
         session = self.sessions.get(command.session)
         if session is None:
             return  # it hung up; the Hangup behind this command ends what it was given
@@ -269,7 +277,16 @@ class Desk(Sink):
             self._forget(session, request.key, ticket)
         session.face.answer(request, answer, claim)
 
+    def look(self, look: Look, then: Callable[[list[View]], None], now: int) -> None:
+        """Look on behalf of the service itself: also while it drains."""
+        self._looks[look] = then
+        self.store.submit(look, now)
+
     def seen(self, look: Look, views: list[View]) -> None:
+        then = self._looks.pop(look, None)
+        if then is not None:
+            then(views)
+            return
         session = self.sessions.get(look.session)
         if session is not None:
             session.face.seen(views)
@@ -291,6 +308,8 @@ class Desk(Sink):
                 self._note_end(effect.claim, effect.reason)  # not later: its caller may enqueue again before
             elif isinstance(effect, Granted):
                 self._note_grant(effect.claim)
+            if self.observer is not None:
+                self.observer.heard(effect)
         self._news.extend(effects)
         if self._telling:
             return

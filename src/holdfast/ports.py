@@ -100,3 +100,20 @@ class Face(ABC):
     @abstractmethod
     def news(self, effect: Effect) -> None:
         """Take news that no request asked for: nudges, and how a claim of this caller ended."""
+
+    def about(self) -> bytes:
+        """Tell what to show of this caller where its claims say nothing of themselves, spelled like theirs."""
+        return b""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Observer(ABC):
+    """Who wants to know of all that happens to keys, whoever caused it. Nobody waits for it to do anything."""
+
+    @abstractmethod
+    def answered(self, command: Request | Wait, answer: Answer, claim: Claim | None) -> None:
+        """Hear what a command came to."""
+
+    @abstractmethod
+    def heard(self, effect: Effect) -> None:
+        """Hear what happened to somebody's claim besides."""

@@ -177,6 +177,7 @@ class Server:
             self._clock,
             SystemDice(),
             line_connections=lambda: len(self._line.connections) + len(self._native.connections),
+            deadlocks=self._native.deadlocks,
         )
 
     def _chores(self) -> list[tuple[int, Callable[[], None]]]:

@@ -24,6 +24,7 @@ from holdfast.doors.http_sessions import SessionsApi, SessionsSettings
 from holdfast.doors.rights import Rights
 from holdfast.errors import ConfigError
 from holdfast.observe.counters import Counters, Snapshot
+from holdfast.observe.deadlocks import Deadlocks
 from holdfast.observe.metrics import Metrics
 from holdfast.observe.operations import OperationLog
 from holdfast.ports import Clock, Dice, Store
@@ -49,6 +50,7 @@ class Web:
         dice: Dice,
         *,
         line_connections: Callable[[], int],
+        deadlocks: Deadlocks,
     ) -> None:
         self.counters = Counters()
         self._config = config
@@ -56,6 +58,7 @@ class Web:
         self._store = store
         self._clock = clock
         self._line_connections = line_connections
+        self._deadlocks = deadlocks
         self._started_at = clock()
         self._expired_before = 0
         self._census = Census(0, 0, 0, 0, 0)
@@ -193,6 +196,7 @@ class Web:
         census, desk = self._census, self._desk
         self.counters.desk.grants = desk.grants
         self.counters.desk.no_fences = desk.no_fences
+        self.counters.desk.deadlocks = self._deadlocks.found
         self.counters.operations.expired = desk.expired
         for operation, kind in KINDS.items():
             self.counters.operations.db_busy[operation] = desk.busy[kind]
@@ -207,6 +211,7 @@ class Web:
             semaphore_waiters=census.seats_waiting,
             claims_held=census.held + census.seats_held,
             claims_waiting=census.waiting + census.seats_waiting,
+            deadlocks=len(self._deadlocks.cycles),
             keys=census.keys,
             sessions=desk.connections,
             http_sessions=self._sessions.sessions,

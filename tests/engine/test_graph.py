@@ -7,9 +7,18 @@ import os
 
 import pytest
 
-from holdfast.engine.graph import Cycle, deadlocked, deadlocks, explain
-from holdfast.engine.view import views_of
-from holdfast.words import Look
+from holdfast.engine.graph import (
+    CHAIN_MAX,
+    CYCLES_MAX,
+    HINDRANCES_MAX,
+    Cycle,
+    Explanation,
+    deadlocked,
+    deadlocks,
+    explain,
+)
+from holdfast.engine.view import view_of, views_of
+from holdfast.words import CW, EX, PR, UNLIMITED, Look, View
 from tests.engine.graphs import (
     Actor,
     Builder,
@@ -22,6 +31,7 @@ from tests.engine.graphs import (
     stands_in_its_own_way,
 )
 from tests.engine.graphs import actor_of as by
+from tests.engine.kit import KEY, Scene
 
 # Every one of them is a world of its own; the environment may ask for more.
 WORLDS = int(os.environ.get("HOLDFAST_GRAPHS", "1500"))

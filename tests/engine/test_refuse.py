@@ -8,7 +8,7 @@ import random
 import pytest
 
 from holdfast.engine.document import encode
-from holdfast.words import CW, EX, PR, WAITING, Answer, Claim, Convert, Effect
+from holdfast.words import CW, EX, PR, WAITING, Answer, Claim, Convert, Effect, Reason
 from tests.engine.graphs import NOW, Builder, World, actor_of, in_circles, play_out
 from tests.engine.kit import KEY, Scene
 
@@ -95,7 +95,7 @@ def test_the_closing_edge_is_refused_without_a_trace_and_without_a_nudge() -> No
     assert scene.news == []
     assert encode(scene.key) == before
     scene.end("b")
-    assert scene.news == [("granted", "a2")]
+    assert scene.news == [("ended", "b", Reason.RELEASED), ("granted", "a2")]
 
 
 def test_who_is_not_asked_to_refuse_waits_in_a_cycle() -> None:

@@ -31,6 +31,8 @@ FAMILIES = [
     ("holdfast_build_info", "gauge", {"version"}),
     ("holdfast_claims_held", "gauge", set()),
     ("holdfast_claims_waiting", "gauge", set()),
+    ("holdfast_deadlocks", "gauge", set()),
+    ("holdfast_deadlocks_found", "counter", set()),
     ("holdfast_keys", "gauge", set()),
     ("holdfast_sessions", "gauge", set()),
     ("holdfast_connections", "gauge", {"door"}),
@@ -120,6 +122,7 @@ def test_the_store_and_the_hand_offs_are_shown():
     counters.store.failures += 2
     counters.store.busy += 3
     counters.desk.grants += 1
+    counters.desk.deadlocks += 4
     counters.desk.handed_off(300_000)
     found = values(page(counters))
     assert found[("holdfast_commit_batch_size_sum",)] == 5
@@ -129,6 +132,7 @@ def test_the_store_and_the_hand_offs_are_shown():
     assert found[("holdfast_store_failures_total",)] == 2
     assert found[("holdfast_store_busy_total",)] == 3
     assert found[("holdfast_grants_total",)] == 2
+    assert found[("holdfast_deadlocks_found_total",)] == 4
     assert found[("holdfast_handoffs_total",)] == 1
     assert found["holdfast_handoff_seconds_bucket", ("le", "0.0005")] == 1
 
@@ -143,6 +147,7 @@ def test_the_store_and_the_hand_offs_are_shown():
         ("semaphore_waiters", 3, ("dflockd_semaphore_waiters",), 3),
         ("claims_held", 3, ("holdfast_claims_held",), 3),
         ("claims_waiting", 3, ("holdfast_claims_waiting",), 3),
+        ("deadlocks", 3, ("holdfast_deadlocks",), 3),
         ("keys", 3, ("holdfast_keys",), 3),
         ("sessions", 3, ("holdfast_sessions",), 3),
         ("http_sessions", 3, ("dflockd_http_sessions",), 3),

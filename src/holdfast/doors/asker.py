@@ -26,10 +26,12 @@ class Asker(Face):
         *,
         resident: bool = False,
         told: Callable[[Effect], None] | None = None,
+        about: bytes = b"",
     ) -> None:
         self._desk = desk
         self._clock = clock
         self._told = told
+        self._about = about
         self._awaited: dict[int, asyncio.Future[Outcome]] = {}  # by the identity of the request
         self._looks: dict[int, asyncio.Future[Sight]] = {}  # by the identity of the look; seen in their order
         self.session = desk.reside(self) if resident else desk.open(self)
@@ -122,3 +124,6 @@ class Asker(Face):
     def news(self, effect: Effect) -> None:
         if self._told is not None:
             self._told(effect)
+
+    def about(self) -> bytes:
+        return self._about

@@ -12,6 +12,7 @@ from typing import Final
 from holdfast.desk import Desk
 from holdfast.doors.asker import Asker, Outcome
 from holdfast.doors.rights import ALLOWED, UNAUTHORIZED, Right, Rights
+from holdfast.doors.whois import about_peer
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Clock, Dice
 from holdfast.wire import dflock_http as wire
@@ -142,7 +143,8 @@ class SessionsApi:
             return wire.max_sessions_per_ip()
         id_ = self._dice.roll(SESSION_ID_BYTES).hex()
         assert id_ not in self._sessions
-        self._sessions[id_] = HttpSession(id_, address, Asker(self._desk, self._clock), self._clock())
+        asker = Asker(self._desk, self._clock, about=about_peer("http", address))
+        self._sessions[id_] = HttpSession(id_, address, asker, self._clock())
         self._addresses[address] += 1
         return wire.opened(id_, settings.idle_ns)
 

@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from holdfast.desk import Desk, Session
 from holdfast.doors.dialect import Dialect, Greeting
+from holdfast.doors.whois import about_peer
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Alarm, Clock, Face
 from holdfast.wire import line as wire
@@ -382,6 +383,9 @@ class LineConnection(Face):
 
     def news(self, effect: Effect) -> None:
         """This protocol has no way to tell; whoever wants to know asks."""
+
+    def about(self) -> bytes:
+        return about_peer("line", self._transport.get_extra_info("peername"))
 
     def _flush(self) -> None:
         out = self._out

@@ -1,6 +1,7 @@
 """The native door: a dialect of the line door, in which sessions outlive their connections.
 
-It keeps the sessions and their time. What one of them asks for is served in native_session.py.
+It keeps the sessions and their time, and sees to it that they hear of deadlocks, whichever doors those go through.
+What a session asks for is served in native_session.py.
 """
 
 import asyncio
@@ -11,15 +12,18 @@ from typing import Final
 from holdfast import __version__
 from holdfast.desk import Desk
 from holdfast.doors.dialect import Dialect, Greeting
+from holdfast.doors.native_changes import Changes
 from holdfast.doors.native_connection import NativeConnection, NativeSettings
 from holdfast.doors.native_session import NativeSession
 from holdfast.doors.native_watch import Watches
 from holdfast.doors.wakes import Wakes
+from holdfast.doors.whois import introduce
+from holdfast.observe.deadlocks import Deadlocks
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Alarm, Clock, Dice
 from holdfast.wire import native as wire
 from holdfast.wire import native_answers as answers
-from holdfast.words import FOREVER, Census
+from holdfast.words import FOREVER, Census, Look, View
 
 # The first part of the name of a session finds it; the rest is what nobody else can know.
 PUBLIC_DIGITS: Final = 16
@@ -46,7 +50,10 @@ class NativeDoor(Dialect):
         self.clock = clock
         self.settings = settings
         self.marks: dict[bytes, str] = {}
-        self.watches = Watches(self._listen)
+        self.watches = Watches(self._listen, clock)
+        self.deadlocks = Deadlocks(self._look, clock, alarm)
+        self.deadlocks.heard = self.watches.deadlocked
+        desk.queued = self.deadlocks.somebody_waits
         self.sessions: dict[str, NativeSession] = {}  # by the public part of their names
         self.connections: dict[int, NativeConnection] = {}
         self._dice = dice
@@ -110,7 +117,16 @@ class NativeDoor(Dialect):
         del self.sessions[session.name[:PUBLIC_DIGITS]]
 
     def _listen(self, anybody: bool) -> None:
-        """Ask the desk to tell what happens to keys, while anybody watches some."""
+        """Have the desk tell what happens to keys, while anybody watches some."""
+        self.desk.observer = Changes(self.watches.changed) if anybody else None
+
+    def _look(self, then: Callable[[list[View]], None]) -> None:
+        """Show all keys that a deadlock could go over."""
+
+        def seen(views: list[View]) -> None:
+            then(introduce(self.desk, views))
+
+        self.desk.look(Look(deep=True, reach=True), seen, self.clock())
 
     # --- the service ---
 
@@ -127,6 +143,8 @@ class NativeDoor(Dialect):
             "seats_waiting": census.seats_waiting,
             "grants": self.desk.grants,
             "expired": self.desk.expired,
+            "deadlocks": len(self.deadlocks.cycles),
+            "deadlocks_found": self.deadlocks.found,
             "draining": self.desk.draining,
         }
 
@@ -141,11 +159,12 @@ class NativeDoor(Dialect):
             connection.abort()
 
     def next_deadline(self) -> int:
-        return self._wakes.next_deadline()
+        return min(self._wakes.next_deadline(), self.deadlocks.next_deadline())
 
     def tick(self, now: int) -> None:
-        """End sessions that nobody has come back for, and close connections that took too long."""
+        """End sessions that nobody has come back for, close connections that took too long, look for deadlocks."""
         self._wakes.tick(now)
+        self.deadlocks.tick(now)
 
 
 class NativeGreeting(Greeting):

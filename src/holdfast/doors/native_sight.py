@@ -11,6 +11,7 @@ from holdfast.desk import Desk
 from holdfast.doors import native_graph as show
 from holdfast.doors.native_asked import Asked
 from holdfast.doors.native_connection import NativeConnection
+from holdfast.doors.whois import introduce
 from holdfast.engine import graph
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Clock
@@ -59,7 +60,8 @@ class Sight:
     def next(self) -> tuple[Look, Seen]:
         """Take what is to be done with what is seen next."""
         look = next(iter(self._looks))
-        return look, self._looks.pop(look)
+        then = self._looks.pop(look)
+        return look, lambda views: then(introduce(self._keeper.desk, views))
 
     def _see(self, asked: Asked, look: Look, then: Seen, now: int) -> None:
         self._looks[look] = then

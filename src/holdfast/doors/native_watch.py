@@ -6,10 +6,14 @@ A hint is all that they get; what is true of a key, they ask. Nothing is kept fo
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.doors import native_graph as show
 from holdfast.doors.native_connection import NativeConnection
+from holdfast.engine.graph import Cycle
+from holdfast.ports import Clock
 from holdfast.wire import native as wire
 from holdfast.wire import native_answers as answers
 from holdfast.wire import native_meaning as meaning
+from holdfast.words import Reason
 
 WATCHES_MAX: Final = 1000
 
@@ -29,15 +33,14 @@ class Watch:
 
 
 class Watches:
-    """All that watch. `listen` is called with whether there is anybody, whenever that changes."""
+    """All that watch. `listen` is called with whether anybody watches keys, whenever that changes."""
 
-    def __init__(self, listen: Callable[[bool], None]) -> None:
+    def __init__(self, listen: Callable[[bool], None], clock: Clock) -> None:
         self._listen = listen
+        self._clock = clock
+        self._listening = False
         self._watches: dict[NativeConnection, Watch] = {}
-
-    @property
-    def want_deadlocks(self) -> bool:
-        return any(watch.deadlocks for watch in self._watches.values())
+        self._cycles: list[Cycle] = []  # that there are now
 
     def watch(self, connection: NativeConnection, ask: wire.Watch) -> None:
         """Take note of what a connection wants to hear; raises BadRequest."""
@@ -48,28 +51,41 @@ class Watches:
             return
         watch.keys |= keys
         watch.prefixes |= prefixes
-        watch.deadlocks = watch.deadlocks or ask.deadlocks
-        if not self._watches:
-            self._listen(True)
         self._watches[connection] = watch
+        self._listen_if_needed()
         connection.say(answers.answer(ask.id, b"ok"))
+        if ask.deadlocks and not watch.deadlocks:
+            watch.deadlocks = True
+            for cycle in self._cycles:
+                connection.say(self._spell(cycle))
 
     def forget(self, connection: NativeConnection) -> None:
         """Tell a connection nothing more."""
-        if self._watches.pop(connection, None) is not None and not self._watches:
-            self._listen(False)
+        if self._watches.pop(connection, None) is not None:
+            self._listen_if_needed()
 
-    def changed(self, key: bytes, what: str) -> None:
+    def _listen_if_needed(self) -> None:
+        needed = any(watch.keys or watch.prefixes for watch in self._watches.values())
+        if needed is not self._listening:
+            self._listening = needed
+            self._listen(needed)
+
+    def changed(self, key: bytes, what: str, reason: Reason | None) -> None:
         """Tell whoever watches a key that something has happened to it."""
         line = b""
-        for connection, watch in self._watches.items():
+        for connection, watch in list(self._watches.items()):
             if watch.covers(key):
-                line = line or answers.changed(key, what)
+                line = line or answers.changed(key, what, reason)
                 connection.say(line)
 
-    def deadlocked(self, cycle: list[dict[str, object]]) -> None:
-        """Tell whoever wants to hear of a circle."""
-        line = answers.event(b"deadlock", {"cycle": cycle})
-        for connection, watch in self._watches.items():
-            if watch.deadlocks:
-                connection.say(line)
+    def deadlocked(self, cycles: list[Cycle], fresh: list[Cycle]) -> None:
+        """Tell whoever wants to hear of circles of those that were not there before."""
+        self._cycles = cycles
+        for cycle in fresh:
+            line = self._spell(cycle)
+            for connection, watch in list(self._watches.items()):
+                if watch.deadlocks:
+                    connection.say(line)
+
+    def _spell(self, cycle: Cycle) -> bytes:
+        return answers.event(b"deadlock", {"cycle": show.cycle(cycle, self._clock())})

@@ -114,9 +114,10 @@ class StoreCounters:
 class DeskCounters:
     """What callers got."""
 
-    __slots__ = ("grants", "handoff_s", "handoffs", "no_fences")
+    __slots__ = ("deadlocks", "grants", "handoff_s", "handoffs", "no_fences")
 
     def __init__(self) -> None:
+        self.deadlocks = 0  # cycles that were found
         self.grants = 0  # all of them, hand-offs included
         self.no_fences = 0  # refused because no fence could be had
         self.handoffs = 0  # grants to somebody who had been waiting
@@ -183,6 +184,7 @@ class Snapshot:
     semaphore_waiters: int = 0
     claims_held: int = 0  # all modes, all doors
     claims_waiting: int = 0
+    deadlocks: int = 0  # cycles that there are, through whichever doors
     keys: int = 0  # idle ones included
     sessions: int = 0  # of callers of every door
     http_sessions: int = 0  # of dflockd's session interface

@@ -83,6 +83,7 @@ def _ours(counters: Counters, now: Snapshot) -> Iterator[Metric]:
     """What both doors and every store have in common."""
     yield _gauge("holdfast_claims_held", "Claims of any mode that are held.", now.claims_held)
     yield _gauge("holdfast_claims_waiting", "Claims that wait in a queue.", now.claims_waiting)
+    yield _gauge("holdfast_deadlocks", "Circles of claims that wait for each other.", now.deadlocks)
     yield _gauge("holdfast_keys", "Keys that are known, idle ones included.", now.keys)
     yield _gauge("holdfast_sessions", "Callers that are there, of every door.", now.sessions)
     connections = GaugeMetricFamily("holdfast_connections", "Open connections, by door.", labels=["door"])
@@ -92,6 +93,7 @@ def _ours(counters: Counters, now: Snapshot) -> Iterator[Metric]:
     desk, store = counters.desk, counters.store
     yield _counter("holdfast_grants", "Claims granted.", desk.grants)
     yield _counter("holdfast_fences", "Fences given out, one with each grant.", desk.grants)
+    yield _counter("holdfast_deadlocks_found", "Deadlocks that have come about.", desk.deadlocks)
     yield _counter("holdfast_fences_refused", "Requests refused because no fence could be had.", desk.no_fences)
     yield _counter("holdfast_handoffs", "Claims granted to somebody who had waited.", desk.handoffs)
     yield _histogram("holdfast_handoff_seconds", "Time from the end of a claim to the next grant.", desk.handoff_s)

@@ -201,9 +201,10 @@ def nudged(claim: Claim, want: int) -> bytes:
     return event(b"nudged", place_of(claim) | {"want": MODE_NAMES[want]})
 
 
-def changed(key: bytes, what: str) -> bytes:
+def changed(key: bytes, what: str, reason: Reason | None = None) -> bytes:
     """Spell the event that something has happened to a key."""
-    return event(b"changed", {"key": name_of(key), "kind": kind_of(key), "what": what})
+    facts = {"key": name_of(key), "kind": kind_of(key), "what": what}
+    return event(b"changed", facts if reason is None else facts | {"reason": REASONS[reason]})
 
 
 # --- what a look shows ---
@@ -237,7 +238,7 @@ def introduction(owner: bytes, about: bytes, session: int) -> dict[str, object]:
     if owner:
         shown["owner"] = owner.decode("utf-8", "backslashreplace")
     told = _read_about(about)
-    for name in ("host", "pid", "client", "thread", "task", "operation", "traceparent", "door"):
+    for name in ("host", "pid", "client", "thread", "task", "operation", "traceparent", "door", "peer"):
         if name in told:
             shown[name] = told[name]
     if session == RESIDENT and "door" not in shown and owner:
