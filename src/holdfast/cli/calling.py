@@ -60,6 +60,11 @@ def kind_option() -> click.Option:
     return click.Option(["--semaphore", "kind"], flag_value="semaphore", help="KEY is a semaphore, not a lock.")
 
 
+def kind_choice(about: str) -> click.Option:
+    """Ask which kind of things is meant, where it may be both."""
+    return click.Option(["--kind"], type=click.Choice(KINDS), help=about)
+
+
 def url_of(server: str | None) -> str:
     """Choose the server: what was said, else what the environment says, else the one on this machine."""
     return server or os.environ.get(SERVER_VARIABLE) or SERVER_DEFAULT
@@ -131,5 +136,5 @@ def command(
         params=[*params, server_option()],
         callback=refusing(callback),
         help=callback.__doc__,
-        **{"context_settings": {"max_content_width": 110}, **attributes},
+        **{"context_settings": {"max_content_width": 110, "show_default": True}, **attributes},
     )

@@ -24,7 +24,7 @@ CYCLE_COLUMNS = tuple(
 
 def caller(one: dict[str, Any]) -> str:
     """Name a caller."""
-    told = text(node_of(one))
+    told = text(node_of(one) or "somebody")
     told += f" pid {one['pid']}" if "pid" in one else ""
     told += f" ({text(one['operation'])})" if one.get("operation") else ""
     return told + (", gone," if one.get("kept") else "")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.calling import command, kind_option, native_only, opened, scheme_of, url_of
+from holdfast.cli.calling import Seconds, command, kind_option, native_only, opened, scheme_of, url_of
 from holdfast.cli.listing import SIMPLE, Column, Row, print_listing, style_options, text
 from holdfast.errors import SPELLINGS
 
@@ -50,12 +50,10 @@ def stats(*, server: str | None, style: str | None) -> None:
 
     Every server tells of itself what it counts; nested counts are shown with dots between their names.
     """
-    url = url_of(server)
-    if scheme_of(url) == "http":
-        from holdfast.cli.calling import without_token
-        from holdfast.cli.peek import fetch
+    if scheme_of(url_of(server)) == "http":
+        from holdfast.cli.peek import fetch, targets
 
-        told = {without_token(one.strip()): fetch(one.strip(), "/v1/stats")[0] for one in url.split(",")}
+        told = {str(target.address): fetch(target, "/v1/stats")[0] for target in targets(server)}
     else:
         with opened(server) as client:
             told = client.stats()
@@ -83,8 +81,8 @@ def flat(figures: dict[str, Any], before: str = "") -> list[tuple[str, Any]]:
 def break_(key: str, *, server: str | None, kind: str | None, reason: str, token: str | None) -> None:
     """Take a lock away from whoever holds it.
 
-    The holders are told the reason, and the next in the queue is served at once. This is for locks whose holder hangs and
-    goes on renewing; it does not stop the holder, which may still be at work on what the lock protects.
+    The holders are told the reason, and the next in the queue is served at once. This is for locks whose holder hangs
+    and goes on renewing; it does not stop the holder, which may still be at work on what the lock protects.
     """
     native_only(server, "break")
     kind = kind or "lock"
@@ -98,8 +96,6 @@ def break_(key: str, *, server: str | None, kind: str | None, reason: str, token
 
 def ping_command() -> click.Command:
     """Build the click command."""
-    from holdfast.cli.calling import Seconds
-
     return command(
         "ping",
         ping,
@@ -108,7 +104,11 @@ def ping_command() -> click.Command:
                 ["--count", "-c"], type=click.IntRange(1, COUNT_MAX), default=1, metavar="N", help="How many times."
             ),
             click.Option(
-                ["--interval", "interval_s"], type=Seconds(0, 3600), default="1", metavar="SECONDS", help="In between."
+                ["--interval", "interval_s"],
+                type=Seconds(0, 3600),
+                default="1",
+                metavar="SECONDS",
+                help="Time between two.",
             ),
             *style_options(),
         ],

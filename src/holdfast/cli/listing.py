@@ -4,7 +4,9 @@ What is listed, and what the columns mean, stands in the commands.
 """
 
 import json
+import os
 import shutil
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,7 +65,7 @@ def text(value: Any) -> str:
     """Show whatever somebody has sent us: in one line, and with nothing that a terminal would obey."""
     if value is None or value == "":
         return NOTHING
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in str(value))
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in str(value))
 
 
 def width_of(shown: str) -> int:
@@ -117,9 +119,15 @@ def _csv_cell(value: Any) -> str:
     return '"' + shown.replace('"', '""') + '"' if any(one in shown for one in ',"') else shown
 
 
+def paint(shown: str, **style: Any) -> str:
+    """Give a text a colour, where a person will see it and has not said no to colours."""
+    welcome = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return click.style(shown, **style) if welcome else shown
+
+
 def terminal_width() -> int:
     """Tell how wide the screen is; whoever reads from a pipe gets whole columns."""
-    if not click.get_text_stream("stdout").isatty():
+    if not sys.stdout.isatty():
         return 100_000
     return max(WIDTH_LEAST, shutil.get_terminal_size().columns)
 
@@ -133,11 +141,18 @@ def print_listing(
     elif style == SIMPLE:
         click.echo("\n".join(csv(rows, columns)))
     elif rows:
-        click.echo("\n".join(table(rows, columns, terminal_width())))
+        heading, *lines = table(rows, columns, terminal_width())
+        click.echo("\n".join([paint(heading, bold=True), *lines]))
     elif empty:
         click.echo(empty, err=True)
 
 
 def print_json(value: Any) -> None:
     """Print JSON for people and programs."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(spell_json(value, indent=2))
+
+
+def spell_json(value: Any, indent: int | None = None) -> str:
+    """Spell JSON that people can read, and in which nothing is left that a terminal would obey."""
+    lines = json.dumps(value, indent=indent, ensure_ascii=False).split("\n")
+    return "\n".join("".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line) for line in lines)

@@ -3,13 +3,16 @@
 Rows are made of what a server tells of a key; nothing is asked twice, and nothing is judged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from holdfast.cli.calling import command, kind_option, native_only, opened, scheme_of, url_of
+from holdfast.cli.calling import command, kind_choice, kind_option, native_only, opened, scheme_of, url_of
 from holdfast.cli.listing import JSON, SIMPLE, Column, Row, print_json, print_listing, seconds, style_options, text
+
+Look = Callable[[], list[dict[str, Any]]]
 
 MODES = {"EX": "exclusive", "PR": "shared"}
 
@@ -54,7 +57,7 @@ SHOW_CSV_COLUMNS = tuple(
 
 def node_of(caller: dict[str, Any]) -> Any:
     """Name where a caller is, or at least what it is called."""
-    return caller.get("host") or caller.get("owner") or caller.get("door")
+    return caller.get("host") or caller.get("owner") or caller.get("peer") or caller.get("door")
 
 
 def mode_of(mode: str | None, units: int | None, view: dict[str, Any]) -> str | None:
@@ -121,14 +124,21 @@ def in_use(view: dict[str, Any]) -> bool:
     return bool(view.get("holders") or view.get("waiting"))
 
 
-def views_of(server: str | None, prefix: str, kind: str | None) -> Iterable[dict[str, Any]]:
-    """Ask for all keys that begin so; servers that are not ours tell what they can."""
-    if scheme_of(url_of(server)) in ("dflock", "http"):
-        from holdfast.cli.peek import views_elsewhere
+@contextmanager
+def looking(server: str | None, prefix: str, kind: str | None) -> Iterator[Look]:
+    """Lend a way to see all keys that begin so, as often as wanted; servers that are not ours tell what they can."""
+    if scheme_of(url_of(server)) == "http":
+        from holdfast.cli.peek import leases
 
-        return views_elsewhere(server, prefix, kind)
+        yield lambda: leases(server, prefix, kind)
+        return
     with opened(server) as client:
-        return list(client.keys(prefix, kind=kind))
+        if scheme_of(url_of(server)) == "dflock":
+            from holdfast.cli.peek import views_of_stats
+
+            yield lambda: views_of_stats(client.stats().values(), prefix, kind)
+        else:
+            yield lambda: list(client.keys(prefix, kind=kind))
 
 
 def ls(prefix: str, *, server: str | None, kind: str | None, everything: bool, style: str | None) -> None:
@@ -137,7 +147,8 @@ def ls(prefix: str, *, server: str | None, kind: str | None, everything: bool, s
     PREFIX lists only keys that begin with it. A row is a holder; a key that several hold has several rows. "renews in"
     is what is left of the lease: when it gets to zero, the next waiter is served.
     """
-    views = [view for view in views_of(server, prefix, kind) if everything or in_use(view)]
+    with looking(server, prefix, kind) as look:
+        views = [view for view in look() if everything or in_use(view)]
     rows = [row for view in views for row in key_rows(view)]
     columns = CSV_COLUMNS if style == SIMPLE else COLUMNS
     print_listing(rows, columns, style, raw=views, empty="Nobody holds or waits for anything.")
@@ -167,7 +178,7 @@ def show(key: str, *, server: str | None, kind: str | None, style: str | None) -
 
 def headline(view: dict[str, Any]) -> str:
     """Say in a line how it stands with a key."""
-    held, waiting = len(view.get("holders", ())), view.get("waiting", 0)
+    held, waiting = view.get("held", len(view.get("holders", ()))), view.get("waiting", 0)
     kind = view.get("kind", "lock")
     if kind == "semaphore" and "limit" in view:
         used = sum(holder.get("units", 1) for holder in view["holders"])
@@ -184,7 +195,7 @@ def ls_command() -> click.Command:
         ls,
         [
             click.Argument(["prefix"], default=""),
-            click.Option(["--kind"], type=click.Choice(["lock", "semaphore"]), help="List only these."),
+            kind_choice("List only these."),
             click.Option(["--all", "everything"], is_flag=True, help="List idle keys that are still known, too."),
             *style_options(),
         ],

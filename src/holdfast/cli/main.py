@@ -1,49 +1,82 @@
-"""The `holdfast` command and its subcommands.
+"""The `holdfast` command: which subcommands there are, and where each one lives.
 
-Nothing heavy may be imported here: what a subcommand needs to run is imported when it runs.
+Nothing else may be imported here: a subcommand is loaded when it runs, and what it needs when it needs it.
 """
 
-import os
+from importlib import import_module
 
 import click
 
 from holdfast import __version__
-from holdfast.cli import dflockd as stand_in
-from holdfast.cli import load, serve
-from holdfast.cli import lockserver as stand_in_of_lockserver
+
+# In the order of the help: under each heading the subcommands, and the functions that build them.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Under a lock": {
+        "run": "holdfast.cli.run:command",
+    },
+    "Who holds what": {
+        "ls": "holdfast.cli.look:ls_command",
+        "show": "holdfast.cli.look:show_command",
+        "explain": "holdfast.cli.explain:explain_command",
+        "deadlocks": "holdfast.cli.explain:deadlocks_command",
+        "top": "holdfast.cli.top:top_command",
+        "watch": "holdfast.cli.watch:watch_command",
+    },
+    "Looking after a server": {
+        "ping": "holdfast.cli.health:ping_command",
+        "stats": "holdfast.cli.health:stats_command",
+        "doctor": "holdfast.cli.doctor:doctor_command",
+        "break": "holdfast.cli.health:break_command",
+        "load": "holdfast.cli.load:command",
+    },
+    "Being a server": {
+        "serve": "holdfast.cli.serve:command",
+        "dflockd": "holdfast.cli.stand_in:dflockd_command",
+        "lockserver": "holdfast.cli.stand_in:lockserver_command",
+    },
+    "Your shell": {
+        "completion": "holdfast.cli.completion:completion_command",
+    },
+}
+PLACES = {name: place for members in SECTIONS.values() for name, place in members.items()}
 
 
-class RawCommand(click.Command):
-    """A command that leaves its whole command line, dashes and all, to somebody else's parser."""
+class Commands(click.Group):
+    """The subcommands, each loaded when somebody asks for it."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the arguments as they are."""
-        ctx.args = list(args)
-        return []
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name them in the order of the help."""
+        return list(PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one."""
+        if cmd_name not in PLACES:
+            return None
+        module, _, function = PLACES[cmd_name].partition(":")
+        made: click.Command = getattr(import_module(module), function)()
+        return made
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each heading; what a subcommand does is told whole, and not cut to fit a line."""
+        width = max(map(len, PLACES))
+        for heading, members in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), self._about(ctx, name)) for name in members])
+
+    def _about(self, ctx: click.Context, name: str) -> str:
+        found = self.get_command(ctx, name)
+        assert found is not None
+        return found.get_short_help_str(limit=1_000)
 
 
-@click.group()
+@click.group(cls=Commands)
 @click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")
 def holdfast() -> None:
-    """One lock service for everything that must not happen twice at once."""
+    """One lock service for everything that must not happen twice at once.
 
-
-@holdfast.command("dflockd", cls=RawCommand, add_help_option=False)
-@click.pass_context
-def dflockd(ctx: click.Context) -> None:
-    """Run a server in place of dflockd, with its own flags."""
-    ctx.exit(stand_in.main(ctx.args, os.environ))
-
-
-@holdfast.command("lockserver", cls=RawCommand, add_help_option=False)
-@click.pass_context
-def lockserver(ctx: click.Context) -> None:
-    """Run a server in place of LockServer, with its own variables."""
-    ctx.exit(stand_in_of_lockserver.main(ctx.args, os.environ))
-
-
-holdfast.add_command(serve.command())
-holdfast.add_command(load.command())
+    The server to call is given by --server or HOLDFAST_SERVER, as in holdfast://127.0.0.1:6388. `holdfast COMMAND
+    --help` tells more of each command, and `man holdfast` of all.
+    """
 
 
 def main() -> None:
