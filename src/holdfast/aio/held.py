@@ -4,11 +4,12 @@ How it came by it is in `locks.py`; how a lease is judged, in `client/lease.py`.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.aio.server import Server
 from holdfast.aio.waiting import Event, Interrupter
-from holdfast.client.asks import Granted, Proof, Want
+from holdfast.client.asks import Granted
 from holdfast.client.core import Acquiring, Converting, Ending, Renewing, proof_of
 from holdfast.client.lease import Lease, Notice, State
 from holdfast.client.options import Options, Seconds, check_value, optional_ns
@@ -17,6 +18,7 @@ from holdfast.errors import HoldfastError, LeaseLost
 
 logger: Final = logging.getLogger("holdfast.client")
 SECOND: Final = 1_000_000_000
+MILLISECOND: Final = 1_000_000
 
 
 class Held:
@@ -26,6 +28,7 @@ class Held:
     """
 
     __slots__ = (
+        "_also",
         "_given_back",
         "_interrupter",
         "_kept",
@@ -39,7 +42,15 @@ class Held:
         "_value_valid",
     )
 
-    def __init__(self, server: Server, acquired: Acquiring, grant: Granted, options: Options) -> None:
+    def __init__(
+        self,
+        server: Server,
+        acquired: Acquiring,
+        grant: Granted,
+        options: Options,
+        interrupter: Interrupter | None,
+        also: Callable[[], None] | None = None,
+    ) -> None:
         self._server = server
         self._options = options
         self._proof = proof_of(acquired.want, grant)
@@ -48,7 +59,8 @@ class Held:
         self._value_valid = grant.value_valid
         self._lost: Event | None = None
         self._given_back: bool | None = None
-        self._interrupter: Interrupter | None = None
+        self._interrupter = interrupter
+        self._also = also  # called when it is lost, beside what the caller wants to be told by
         lease_ns = acquired.lease_ns
         self._lease = Lease(
             server.clock,
@@ -60,8 +72,6 @@ class Held:
             beat_ns=options.beat_ns,
         )
         self._kept = Kept(self._lease, self._proof, self._hear, listens=options.on_contended is not None)
-        if options.cancel_on_lost:
-            self._interrupter = Interrupter(server.place)
         server.keep(self._kept)
 
     def __repr__(self) -> str:
@@ -76,7 +86,7 @@ class Held:
 
     @property
     def kind(self) -> str:
-        """"lock" or "semaphore"."""
+        """ "lock" or "semaphore"."""
         return self._proof.want.kind
 
     @property
@@ -160,8 +170,11 @@ class Held:
         self._server.place.soon(lambda: self._tell(notice))
 
     def _tell(self, notice: Notice) -> None:
-        if notice is Notice.LOST and self._lost is not None:
-            self._lost.set()
+        if notice is Notice.LOST:
+            if self._lost is not None:
+                self._lost.set()
+            if self._also is not None:
+                self._also()
         function = {
             Notice.LOST: self._options.on_lost,
             Notice.DANGER: self._options.on_danger,
@@ -178,15 +191,17 @@ class Held:
         renewing = Renewing(self._server.rules, self._proof, self._lease.lease_ns)
         await self._server.run(renewing)
         if not renewing.renewed:
-            self._lease.lose("the server does not know of it any more: its lease ran out there, or it was ended")
-            self._server.hurry(self._kept)
+            self._server.lost(
+                self._kept, "the server does not know of it any more: its lease ran out there, or it was ended"
+            )
         elif self._lease.confirm(sent_at=renewing.asked_at):
             self._kept.try_at = self._lease.renew_at
+        elif self._lease.state() is State.LOST:
+            # Too late: it is lost, and now held at the server for another lease that nobody wants.
+            self._server.forget(self._proof.want, self._proof, not_before=self._lease.deadline + self._lease.margin_ns)
         self.check()
 
-    async def convert(
-        self, mode: str, *, patience: Seconds | None = None, value: bytes | None = None
-    ) -> None:
+    async def convert(self, mode: str, *, patience: Seconds | None = None, value: bytes | None = None) -> None:
         """Hold it in another mode; it stays held in the old one until then, and if that is refused.
 
         Raises WouldDeadlock where two holders wait for each other to step back, TimedOut, LeaseLost.
@@ -241,15 +256,23 @@ class Held:
             self._lease.reason = "the server had ended it already"
         return ending.was_there
 
-    async def leave(self, error: BaseException | None) -> None:
-        """End a `with` block that ended with this error, or with none.
+    def abandon(self) -> None:
+        """Give it back without waiting for that."""
+        if self._given_back is None:
+            self._given_back = self._lease.release()
+            self._server.drop(self._kept)
+            if not self._lease.foreign:
+                self._server.forget(self._proof.want, self._proof)
+
+    async def leave(self, error: BaseException | None, until: int = 0) -> None:
+        """End a `with` block that ended with this error, or with none; leave the lock to nobody else before `until`.
 
         What the block raised is never hidden. If it raised nothing, the loss of the lock is raised.
         """
         interrupted = self._interrupter is not None and self._interrupter.disarm(error)
         held = False
         try:
-            held = await self._leave()
+            held = await self._leave(until)
         except HoldfastError as trouble:
             held = True  # as far as anybody knows; the keeper goes on giving it back
             logger.warning("%r could not be given back yet: %s", self.key, trouble)
@@ -260,10 +283,19 @@ class Held:
         if not held and error is None:
             raise self._loss_of_with()
 
-    async def _leave(self) -> bool:
+    async def _leave(self, until: int) -> bool:
         if self._given_back is None:
-            self._given_back = await self._give_back(None)
+            lingers = self._server.clock() < until and self._lease.held
+            self._given_back = await (self._linger(until) if lingers else self._give_back(None))
         return self._given_back
+
+    async def _linger(self, until: int) -> bool:
+        """Stop relying on it, and let its lease run out at an instant, whatever becomes of this process."""
+        self._server.drop(self._kept)
+        self._server.leave_behind(until)
+        renewing = Renewing(self._server.rules, self._proof, max(until - self._server.clock(), MILLISECOND))
+        await self._server.run(renewing)
+        return self._lease.release() and renewing.renewed
 
     def _loss_of_with(self) -> LeaseLost:
         return LeaseLost(f"{self.key!r} was lost before the work under it was done: {self._lease.reason}")
@@ -271,9 +303,16 @@ class Held:
 
 def held_of(server: Server, acquired: Acquiring, options: Options) -> Held:
     """Make what a caller gets of what a server granted."""
-    return Held(server, acquired, acquired.grants[0], options)
+    interrupter = Interrupter(server.place) if options.cancel_on_lost else None
+    return Held(server, acquired, acquired.grants[0], options, interrupter)
 
 
-def want_of(held: Held) -> tuple[Want, Proof]:
-    """Give what shows that it is ours; for the rest of the client."""
-    return held._proof.want, held._proof
+def group_of(
+    server: Server,
+    acquired: Acquiring,
+    options: Options,
+    interrupter: Interrupter | None,
+    also: Callable[[], None],
+) -> list[Held]:
+    """Make what a caller gets of what a server granted together."""
+    return [Held(server, acquired, grant, options, interrupter, also) for grant in acquired.grants]

@@ -4,23 +4,15 @@ What one holds is in `held.py`. A lock object holds nothing itself: it may be us
 """
 
 from types import TracebackType
-from typing import Final
 
 from holdfast.aio.held import Held, held_of
 from holdfast.aio.server import Server
 from holdfast.aio.waiting import about, current
-from holdfast.client.asks import Want
+from holdfast.client.asks import Granted, Want
 from holdfast.client.core import Acquiring, Enqueueing, Waiting
-from holdfast.client.options import Options, Seconds, optional_ns
+from holdfast.client.options import AS_BEFORE, AsBefore, Options, Seconds, optional_ns
 from holdfast.client.tickets import new_ticket
 from holdfast.errors import Busy
-
-
-class _AsBefore:
-    """Stands for a patience that was given with the lock."""
-
-
-AS_BEFORE: Final = _AsBefore()
 
 
 def want_for(server: Server, key: str, options: Options) -> Want:
@@ -47,17 +39,15 @@ class Lock:
         """The name of the lock."""
         return self._key
 
-    async def acquire(self, *, patience: Seconds | _AsBefore | None = AS_BEFORE) -> Held:
+    async def acquire(self, *, patience: Seconds | AsBefore | None = AS_BEFORE) -> Held:
         """Take it, waiting in the queue for as long as the patience lasts; None is for ever.
 
         Raises TimedOut, or Busy where there was no patience at all.
         """
         patience_ns = self._options.patience_ns
-        if not isinstance(patience, _AsBefore):
+        if not isinstance(patience, AsBefore):
             patience_ns = optional_ns(patience, "patience")
-        acquiring = Acquiring(
-            self._server.rules, want_for(self._server, self._key, self._options), patience_ns
-        )
+        acquiring = Acquiring(self._server.rules, want_for(self._server, self._key, self._options), patience_ns)
         await self._server.run(acquiring)
         return held_of(self._server, acquiring, self._options)
 
@@ -119,6 +109,8 @@ class Place:
         self._want = enqueueing.want
         self._held = None if enqueueing.queued else held_of(server, enqueueing, options)
         self._done = not enqueueing.queued
+        if not self._done:
+            server.expect(self._want.ticket, _ignore)
 
     @property
     def held(self) -> Held | None:
@@ -130,17 +122,21 @@ class Place:
         if self._held is None:
             patience_ns = optional_ns(patience, "patience")
             waiting = Waiting(self._server.rules, self._want, patience_ns)
-            self._done = True
+            self._leave()
             await self._server.run(waiting)
             self._held = held_of(self._server, waiting, self._options)
         return self._held
+
+    def _leave(self) -> None:
+        self._done = True
+        self._server.unexpect(self._want.ticket)
 
     async def cancel(self) -> None:
         """Leave the queue, or give back what is held."""
         if self._held is not None:
             await self._held.release()
         elif not self._done:
-            self._done = True
+            self._leave()
             self._server.forget(self._want, None)
 
     async def __aenter__(self) -> "Place":
@@ -150,6 +146,10 @@ class Place:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.cancel()
+
+
+def _ignore(grant: Granted | None, why: str) -> None:
+    """What counts is that there is a connection to hear it on, for as long as somebody stands in the queue."""
 
 
 async def enqueue(server: Server, key: str, options: Options) -> Place:

@@ -6,12 +6,13 @@ Which server a key belongs to, and what a lock is, is not known here.
 import logging
 import os
 import random
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.aio import connection as wire
 from holdfast.aio.waiting import Countdown, Lock, Place, relay, sleep_until
-from holdfast.client.asks import Answer, Ask, End, Proof, Query, Want
-from holdfast.client.core import Operation, Rules
+from holdfast.client.asks import Answer, Ask, End, Granted, Proof, Query, Want
+from holdfast.client.operation import Operation, Rules
 from holdfast.client.options import host_name
 from holdfast.client.pool_steward import DflockSteward, LockServerSteward
 from holdfast.client.ports import Host, World
@@ -23,6 +24,7 @@ from holdfast.errors import BadRequest, Closed, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.client.keeper import Keeper
+    from holdfast.client.native_steward import NativeSteward
 
 logger: Final = logging.getLogger("holdfast.client")
 SECOND: Final = 1_000_000_000
@@ -57,13 +59,15 @@ class Server:
 
     def _move_in(self) -> None:
         """Begin in this process: a child of a fork has nothing of its parent's."""
-        self._generation = generation()
         self._connecting = Lock()
         self._connection: wire.Connection | None = None
+        self._stays_until = 0
+        self._listener: NativeSteward | None = None
         self.host: Host = self.world.host()
         with self.host.keeper() as keeper:
             self.steward = self._steward(keeper)
             keeper.add(self.steward)
+        self._generation = generation()
 
     def _steward(self, keeper: "Keeper") -> Steward:
         address, auth = self.target.address, self.target.auth
@@ -72,7 +76,8 @@ class Server:
             from holdfast.client.native_steward import NativeSteward
 
             self.session = Session(client=self._name, host=host_name(), pid=os.getpid(), auth=auth)
-            return NativeSteward(keeper, address, self.session)
+            self._listener = NativeSteward(keeper, address, self.session)
+            return self._listener
         if self.target.protocol == DFLOCK:
             return DflockSteward(keeper, address, auth)
         owner = f"{self._name}@{host_name()}:{os.getpid()}"
@@ -83,7 +88,9 @@ class Server:
         if self._closed:
             raise Closed("the client is closed")
         if self._generation != generation():
-            self._move_in()
+            with self.world.host().keeper():  # one thread moves in, and all others find that done
+                if self._generation != generation():
+                    self._move_in()
         self.place.enter()
 
     # --- operations ---
@@ -140,18 +147,18 @@ class Server:
         if left is not None:
             self.forget(*left)
 
-    def forget(self, want: Want, proof: Proof | None) -> None:
+    def forget(self, want: Want, proof: Proof | None, *, not_before: int = 0) -> None:
         """End something without waiting for it."""
         if self._generation != generation():
             return
-        if self.native and self._connection is not None:
+        if self.native and self._connection is not None and not_before <= self.clock():
             # Behind the request, on the same connection, it cannot overtake it.
             try:
                 self._connection.post(End(want, proof))
             except HoldfastError as error:
                 logger.debug("the connection was over: %s", error)  # the steward finds another way
         with self.host.keeper():
-            self.steward.finish(want, proof)
+            self.steward.finish(want, proof, not_before=not_before)
 
     # --- what is held ---
 
@@ -165,9 +172,54 @@ class Server:
         with self.host.keeper():
             self.steward.drop(kept)
 
+    def hurry(self, kept: Kept) -> None:
+        """Have a claim looked at now: its holder has given a sign of life."""
+        with self.host.keeper():
+            self.steward.hurry(kept)
+
+    def lost(self, kept: Kept, why: str) -> None:
+        """Say that a claim is gone; whoever wants to hear of that is told."""
+        with self.host.keeper():
+            self.steward.lost(kept, why, self.clock())
+
+    def leave_behind(self, until: int) -> None:
+        """Something is to be held until then, even if this client is closed before."""
+        self._stays_until = max(self._stays_until, until)
+
+    # --- what is heard ---
+
+    def expect(self, ticket: str, hear: Callable[[Granted | None, str], None]) -> None:
+        """Hear when a place in the queue becomes a grant, or is gone; and keep the connection that it belongs to."""
+        with self.host.keeper():
+            if self._listener is not None:
+                self._listener.expect(ticket, hear)
+
+    def unexpect(self, ticket: str) -> None:
+        """Nobody stands in the queue under this ticket any more."""
+        with self.host.keeper():
+            if self._listener is not None:
+                self._listener.forget(ticket)
+
+    def watch(self, fields: dict[str, Any], hear: Callable[[dict[str, Any] | None], None]) -> object:
+        """Hear what happens to keys; None where something may have been missed."""
+        with self.host.keeper():
+            assert self._listener is not None
+            return self._listener.watch(fields, hear)
+
+    def unwatch(self, watcher: object) -> None:
+        """Hear no more of that."""
+        with self.host.keeper():
+            if self._listener is not None:
+                self._listener.unwatch(watcher)
+
     def needs_native(self, what: str) -> None:
         """Refuse what only our own protocol can do."""
         if not self.native:
+            raise BadRequest(f"{self.target.scheme}:// cannot do this: {what}; use holdfast://")
+
+    def needs_leases(self, what: str) -> None:
+        """Refuse what only a server can do that keeps a lock when its holder has hung up."""
+        if self.target.protocol == DFLOCK:
             raise BadRequest(f"{self.target.scheme}:// cannot do this: {what}; use holdfast://")
 
     # --- the end ---
@@ -184,14 +236,18 @@ class Server:
             countdown.expect(self.steward.retire(countdown.one))
         done = await countdown.wait(self.world, self.clock() + min(self._timeout_ns, CLOSE_NS_MAX))
         with self.host.keeper() as keeper:
-            stays = bool(self.steward.kept)
+            stays = bool(self.steward.kept) or self.clock() < self._stays_until
             keeper.remove(self.steward)
         connection = self._connection
-        if connection is None or connection.is_over:
-            return
-        if done and not stays:
+        if done and not stays and connection is not None and not connection.is_over:
             try:
                 await connection.ask(Query("bye"), self.clock() + CLOSE_NS_MAX)
             except HoldfastError as error:
                 logger.debug("%s was gone before it was said goodbye to: %s", self.target.address, error)
-        connection.close()
+        self.abort()
+
+    def abort(self) -> None:
+        """Let go of the connection, whoever still waits for an answer."""
+        self._closed = True
+        if self._connection is not None and self._generation == generation():
+            self._connection.close()

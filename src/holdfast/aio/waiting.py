@@ -6,20 +6,22 @@ Written by hand; `sync/waiting.py` has the same names for threads. Nothing about
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+import weakref
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from holdfast.client.asks import Answer, Ask
 from holdfast.client.link import Call
 from holdfast.client.options import shown
 from holdfast.client.ports import World
 from holdfast.client.steward import Steward
-from holdfast.errors import BadRequest, HoldfastError, LeaseLost
+from holdfast.errors import BadRequest, LeaseLost
 
 logger: Final = logging.getLogger("holdfast.client")
 SECOND: Final = 1_000_000_000
-T = TypeVar("T")
+# An instant that never comes.
+FAR: Final = 1 << 62
 
 Event = asyncio.Event
 Lock = asyncio.Lock
@@ -59,6 +61,21 @@ class Place:
             task = asyncio.ensure_future(result)
             _told.add(task)
             task.add_done_callback(_was_told)
+
+    def told(self, function: Callable[[Any], object], held: Any) -> Event:
+        """Call a caller's own function, and give an event that is set when that is over."""
+        over = Event()
+
+        async def tell() -> None:
+            try:
+                result = function(held)
+                if inspect.isawaitable(result):
+                    await result
+            finally:
+                over.set()
+
+        self.tell(lambda _: tell(), held)
+        return over
 
 
 # Tasks that nobody else keeps alive.
@@ -204,25 +221,54 @@ class Companion:
 
     __slots__ = ("_task",)
 
-    def __init__(self, work: Callable[[], "Awaitable[None]"], name: str) -> None:
-        async def run() -> None:
-            try:
-                await work()
-            except HoldfastError:
-                logger.exception("%s came to an end", name)
+    def __init__(self, place: Place, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        self._task = asyncio.get_running_loop().create_task(work(), name=name)
 
-        self._task = asyncio.create_task(run(), name=name)
-
-    async def join(self) -> None:
-        """Wait for its end."""
-        await asyncio.shield(self._task)
+    async def join(self, world: World, until: int) -> None:
+        """Wait for its end, or end it."""
+        await asyncio.wait([self._task], timeout=max(0.0, (until - world.clock()) / SECOND))
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
 
 
-async def wait_for(event: Event) -> None:
-    """Wait for an event."""
-    await event.wait()
+async def wait_for(world: World, event: Event, until: int = FAR) -> bool:
+    """Wait for an event, or for an instant; say whether it was the event."""
+    if until >= FAR:
+        await event.wait()
+    else:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, (until - world.clock()) / SECOND)):
+                await event.wait()
+    return event.is_set()
 
 
-async def collect(items: AsyncIterator[T]) -> list[T]:
-    """Take all there is."""
-    return [item async for item in items]
+def check_function(function: Callable[..., object]) -> None:
+    """Refuse to decorate what cannot be awaited."""
+    if not inspect.iscoroutinefunction(function):
+        raise BadRequest(f"{function!r} is no coroutine function; holdfast.locked and holdfast.once are for others")
+
+
+class Shared:
+    """One client for each event loop, made when it is first needed, and closed when `asyncio.run` ends the loop."""
+
+    def __init__(self) -> None:
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, Any]]
+        self._clients = weakref.WeakKeyDictionary()
+
+    async def get(self, make: Callable[[], Any]) -> Any:
+        """Give the client of this loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            client = make()
+            life = self._live(client)
+            self._clients[loop] = client, life
+            await anext(life)
+        return self._clients[loop][0]
+
+    async def _live(self, client: Any) -> AsyncIterator[None]:
+        # A loop that is shut down ends the generators that were begun in it, which is the only word of its end.
+        try:
+            yield
+        finally:
+            await client.close()

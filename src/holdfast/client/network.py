@@ -28,16 +28,21 @@ CONNECT_S_MAX: Final = 10.0
 KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
 
 _ours: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
+_transports: "weakref.WeakSet[asyncio.Transport]" = weakref.WeakSet()  # event loops lend nobody their sockets
 
 
 def tune(sock: socket.socket) -> None:
     """Send at once what is written, and find out about a peer that is gone."""
+    _set_options(sock)
+    _ours.add(sock)
+
+
+def _set_options(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE:
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    _ours.add(sock)
 
 
 def wrap(sock: socket.socket, address: Address, *, blocking: bool = True) -> "ssl.SSLSocket":
@@ -51,11 +56,13 @@ def wrap(sock: socket.socket, address: Address, *, blocking: bool = True) -> "ss
 def _let_go() -> None:
     """Leave the parent its connections: here their numbers lead nowhere, so that the server sees when it hangs up."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for sock in list(_ours):
-        if sock.fileno() >= 0:
+    sockets = [*_ours, *(transport.get_extra_info("socket") for transport in _transports)]
+    for sock in sockets:
+        if sock is not None and sock.fileno() >= 0:
             os.dup2(nowhere, sock.fileno(), inheritable=False)
     os.close(nowhere)
     _ours.clear()
+    _transports.clear()
 
 
 on_fork(_let_go)
@@ -159,7 +166,8 @@ class SocketNetwork:
             )
         sock = transport.get_extra_info("socket")
         if sock is not None:
-            tune(sock)
+            _set_options(sock)
+            _transports.add(transport)
         return transport
 
 

@@ -116,3 +116,6 @@ class World:
     wait: Callable[[Signal, int], bool]
     # Calls a caller's own function, where that delays nobody; only the blocking face asks for it.
     tell: Callable[[Callable[[], object]], None]
+    # Begins work in a thread of its own. What comes back waits for its end until an instant, and says whether it came.
+    # Only the blocking face asks for it.
+    begin: Callable[[Callable[[], object], str], Callable[[int], bool]]

@@ -4,6 +4,8 @@ Only put together here; each part lives in a file of its own.
 """
 
 import os
+import threading
+from collections.abc import Callable
 from functools import cache
 from typing import Final
 
@@ -26,9 +28,29 @@ def _wait(signal: Signal, until: int) -> bool:
     return True
 
 
+def _begin(work: Callable[[], object], name: str) -> Callable[[int], bool]:
+    over = threading.Event()
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            over.set()
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return lambda until: _wait(over, until)
+
+
 @cache
 def real_world() -> World:
     """Give the world that a client lives in unless it is told otherwise."""
     return World(
-        clock=now_ns, dice=os.urandom, network=SocketNetwork(), host=host, sleep=sleep_until, wait=_wait, tell=tell
+        clock=now_ns,
+        dice=os.urandom,
+        network=SocketNetwork(),
+        host=host,
+        sleep=sleep_until,
+        wait=_wait,
+        tell=tell,
+        begin=_begin,
     )

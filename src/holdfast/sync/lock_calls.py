@@ -1,3 +1,5 @@
+# Made from aio/lock_calls.py by tools/faces.py: change that one, and run `python -m tools.faces`.
+
 """The calls of LockServer's HTTP API, with the retries that each of them bears.
 
 Bodies and reasons are in `client/lock_api.py`, what a failed try means in `client/lock_tries.py`.

@@ -1,3 +1,5 @@
+# Made from aio/lock_client.py by tools/faces.py: change that one, and run `python -m tools.faces`.
+
 """A client for LockServer's HTTP API, of our server or of the original, with Python's names and those of the Go client.
 
 How the server is asked is in `lock_calls.py`; here is only what callers see.

@@ -1,3 +1,5 @@
+# Made from aio/lock_heartbeat.py by tools/faces.py: change that one, and run `python -m tools.faces`.
+
 """The heartbeat of a lease over HTTP: a worker that renews it, and the word that it is lost.
 
 When to renew and when it is over is decided in `client/lock_beat.py`; here it is done.

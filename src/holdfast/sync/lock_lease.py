@@ -1,3 +1,5 @@
+# Made from aio/lock_lease.py by tools/faces.py: change that one, and run `python -m tools.faces`.
+
 """A lease over HTTP in the hands of its holder: its token, what is known about it, and the block that it lasts for.
 
 Nothing is sent here: `lock_calls.py` asks the server.

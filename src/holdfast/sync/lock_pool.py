@@ -1,3 +1,5 @@
+# Made from aio/lock_pool.py by tools/faces.py: change that one, and run `python -m tools.faces`.
+
 """Connections to one HTTP server, kept for the next request, each with one exchange at a time.
 
 Bytes go out, an answer comes back, and a failure tells whether the request may have been applied. What is asked is none

@@ -3,22 +3,22 @@
 Written by hand; `aio/waiting.py` has the same names for event loops. Nothing about locks is decided here.
 """
 
-import logging
-import queue
+import inspect
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
 
 from holdfast.client.asks import Answer, Ask
 from holdfast.client.link import Call
 from holdfast.client.options import about_thread
 from holdfast.client.ports import World
 from holdfast.client.steward import Steward
-from holdfast.errors import HoldfastError, LeaseLost, Unknown
+from holdfast.errors import BadRequest, LeaseLost, Unknown
 
-logger: Final = logging.getLogger("holdfast.client")
 SECOND: Final = 1_000_000_000
-T = TypeVar("T")
+# An instant that never comes.
+FAR: Final = 1 << 62
 
 Event = threading.Event
 Lock = threading.Lock
@@ -42,6 +42,27 @@ class Place:
     def tell(self, function: Callable[[Any], object], held: Any) -> None:
         """Call a caller's own function, in a thread where that delays nobody."""
         self._world.tell(lambda: function(held))
+
+    def wait(self, event: Event, until: int) -> bool:
+        """Wait for an event, or for an instant."""
+        return self._world.wait(event, until)
+
+    def told(self, function: Callable[[Any], object], held: Any) -> Event:
+        """Call a caller's own function, and give an event that is set when that is over."""
+        over = Event()
+
+        def tell() -> None:
+            try:
+                function(held)
+            finally:
+                over.set()
+
+        self._world.tell(tell)
+        return over
+
+    def begin(self, work: Callable[[], None], name: str) -> Callable[[int], bool]:
+        """Begin work in a thread of its own; what comes back waits for its end, until an instant."""
+        return self._world.begin(work, name)
 
 
 def sleep_until(world: World, instant: int) -> None:
@@ -158,49 +179,60 @@ class Interrupter:
 class Channel:
     """What the keeper hears, on its way to who iterates over it. What nobody fetches is bounded."""
 
-    __slots__ = ("_items",)
+    __slots__ = ("_items", "_news", "_place")
 
     ITEMS_MAX: Final = 10_000
 
     def __init__(self, place: Place) -> None:
-        self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._place = place
+        self._items: deque[Any] = deque(maxlen=self.ITEMS_MAX)  # who watches is behind; the oldest is the least worth
+        self._news = Event()
 
     def put(self, item: Any) -> None:
         """Pass something on; from any thread."""
-        if self._items.qsize() >= self.ITEMS_MAX:
-            self._items.get()  # who watches is behind; the oldest is the least worth
-        self._items.put(item)
+        self._items.append(item)
+        self._news.set()
 
     def get(self) -> Any:
         """Wait for the next one."""
-        return self._items.get()
+        while not self._items:
+            self._place.wait(self._news, FAR)
+            self._news.clear()
+        return self._items.popleft()
 
 
 class Companion:
     """Work that goes on beside whoever began it."""
 
-    __slots__ = ("_thread",)
+    __slots__ = ("_ended",)
 
-    def __init__(self, work: Callable[[], None], name: str) -> None:
-        def run() -> None:
-            try:
-                work()
-            except HoldfastError:
-                logger.exception("%s came to an end", name)
+    def __init__(self, place: Place, work: Callable[[], None], name: str) -> None:
+        self._ended = place.begin(work, name)
 
-        self._thread = threading.Thread(target=run, name=name, daemon=True)
-        self._thread.start()
-
-    def join(self) -> None:
-        """Wait for its end."""
-        self._thread.join()
+    def join(self, world: World, until: int) -> None:
+        """Wait for its end, but no longer than until an instant."""
+        self._ended(until)
 
 
-def wait_for(event: Event) -> None:
-    """Wait for an event."""
-    event.wait()
+def wait_for(world: World, event: Event, until: int = FAR) -> bool:
+    """Wait for an event, or for an instant; say whether it was the event."""
+    return world.wait(event, until)
 
 
-def collect(items: Iterator[T]) -> list[T]:
-    """Take all there is."""
-    return list(items)
+def check_function(function: Callable[..., object]) -> None:
+    """Refuse to decorate what has to be awaited."""
+    if inspect.iscoroutinefunction(function):
+        raise BadRequest(f"{function!r} is a coroutine function; take holdfast.aio.locked or holdfast.aio.once for it")
+
+
+class Shared:
+    """One client for the process, made when it is first needed."""
+
+    def __init__(self) -> None:
+        self._client: Any = None
+
+    def get(self, make: Callable[[], Any]) -> Any:
+        """Give the client of this process."""
+        if self._client is None:
+            self._client = make()
+        return self._client

@@ -72,6 +72,7 @@ class Program:
             sleep=self.sleep,
             wait=self.wait_for,
             tell=self.tell,
+            begin=self.begin,
         )
 
     def clock(self) -> int:
@@ -99,6 +100,11 @@ class Program:
         self._news.append(function)
         if self._teller is None:
             self._teller = self._turns.spawn(self._tell, f"notices of {self.name}", daemon=True)
+
+    def begin(self, work: Callable[[], object], name: str) -> Callable[[int], bool]:
+        """Do work in a thread of its own; nobody minds if it never ends."""
+        task = self._turns.spawn(work, f"{name} of {self.name}", daemon=True)
+        return lambda until: self.wait(lambda: task.done, until, f"for {name} to end")
 
     def _tell(self) -> None:
         while True:

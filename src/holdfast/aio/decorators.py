@@ -1,0 +1,103 @@
+"""Functions that run under a lock: `locked` waits for it, `once` runs only where nobody else does.
+
+The lock of a decorated function is an ordinary one; nothing here decides who has it.
+"""
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, Unpack
+
+from holdfast.aio.waiting import Shared, check_function
+from holdfast.aio.wishes import Wishes
+from holdfast.client.options import Seconds, span_ns
+
+if TYPE_CHECKING:
+    from holdfast.aio.client import Client
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# A key, or a function that makes one of the arguments of the decorated function.
+Key = str | Callable[P, str]
+
+_shared = Shared()
+
+
+def locked(
+    key: Key[P], *, lease: Seconds = 30.0, patience: Seconds | None = None, **wishes: Unpack[Wishes]
+) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+    """Have a function run under a lock of the server at HOLDFAST_SERVER: see `Client.locked`."""
+
+    async def client() -> "Client":
+        return await default_client()
+
+    return locked_by(client, key, lease, patience, wishes)
+
+
+def once(
+    key: Key[P], *, at_least: Seconds = 0.0, lease: Seconds = 30.0, **wishes: Unpack[Wishes]
+) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
+    """Have a function run only where nobody else runs it, by the server at HOLDFAST_SERVER: see `Client.once`."""
+
+    async def client() -> "Client":
+        return await default_client()
+
+    return once_by(client, key, at_least, lease, wishes)
+
+
+async def default_client() -> "Client":
+    """Give the client of those who have not made one."""
+    from holdfast.aio.client import connect
+
+    client: Client = await _shared.get(connect)
+    return client
+
+
+def locked_by(
+    client: Callable[[], Awaitable["Client"]], key: Key[P], lease: Seconds, patience: Seconds | None, wishes: Wishes
+) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+    """Make the decorator `locked`."""
+
+    def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        check_function(function)
+
+        @functools.wraps(function)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            name = key if isinstance(key, str) else key(*args, **kwargs)
+            hf = await client()
+            async with hf.lock(name, lease, patience, **wishes):
+                return await function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def once_by(
+    client: Callable[[], Awaitable["Client"]], key: Key[P], at_least: Seconds, lease: Seconds, wishes: Wishes
+) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
+    """Make the decorator `once`."""
+    at_least_ns = span_ns(at_least, "at_least")
+
+    def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | None]]:
+        check_function(function)
+
+        @functools.wraps(function)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
+            name = key if isinstance(key, str) else key(*args, **kwargs)
+            hf = await client()
+            until = hf.until(name, at_least_ns)
+            held = await hf.try_lock(name, lease, **wishes)
+            if held is None:
+                return None
+            try:
+                result = await function(*args, **kwargs)
+            except BaseException as error:
+                await held.leave(error, until)
+                raise
+            await held.leave(None, until)
+            return result
+
+        return call
+
+    return decorate
