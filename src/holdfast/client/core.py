@@ -4,9 +4,6 @@ No input or output: a face carries the requests and comes back with what became 
 however often it asks, which is why asking again after a lost answer is harmless.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from holdfast.client.asks import (
@@ -30,105 +27,21 @@ from holdfast.client.asks import (
     Wait,
     Want,
 )
-from holdfast.client.retry import Attempts, RetryPolicy
-from holdfast.errors import (
-    BadPeer,
-    Busy,
-    Closed,
-    HoldfastError,
-    LeaseLost,
-    StoreBusy,
-    TimedOut,
-    Unavailable,
-    Unknown,
-)
+from holdfast.client.operation import Operation, Rules
+from holdfast.client.retry import Attempts
+from holdfast.errors import Busy, HoldfastError, LeaseLost, StoreBusy, TimedOut, Unknown
 
 SECOND: Final = 1_000_000_000
-MILLISECOND: Final = 1_000_000
-# Trouble that is worth another try: nothing is wrong with the request.
-PASSING: Final = (Unavailable, Unknown, Closed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """How a client's operations try again."""
-
-    clock: Callable[[], int]
-    chance: Callable[[], float]
-    timeout_ns: int  # how long an answer may take, beyond what it has to wait for; and how long trouble is put up with
-    trouble: RetryPolicy
-    polling: RetryPolicy  # between two refusals of a server that has nobody wait
-    slice_ns: int | None = None  # the longest that one request may wait at the server; None: as long as wanted
-
-
-class Operation(ABC):
-    """One thing to be done. `next` gives what to ask, or None to pause until `pause_until`; then what happened to it
-    is told to `heard` or `missed`. `heard` answers whether it is done; refusals and lasting trouble are raised."""
-
-    __slots__ = ("_rules", "_trouble_at", "_troubles", "asked_at", "asking", "pause_until", "unsure")
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._troubles: Attempts | None = None
-        self._trouble_at = 0
-        self.asked_at = 0
-        self.asking = False  # a request is on its way
-        self.unsure = False  # a request may have been heard that was not answered
-        self.pause_until = 0
-
-    @abstractmethod
-    def next(self, now: int) -> Ask | None:
-        """Say what to ask now."""
-
-    @abstractmethod
-    def heard(self, answer: Answer, now: int) -> bool:
-        """Take in an answer; say whether that was all."""
-
-    def patience_ns(self) -> int | None:
-        """Say how long the answer to the last request may take to be decided on; None is for ever."""
-        return 0
-
-    def asks(self, now: int) -> None:
-        """The request is about to leave."""
-        self.asked_at = now
-        self.asking = True
-
-    def missed(self, error: HoldfastError, *, began: int, now: int) -> None:
-        """No answer came: raise what is to be told, or come back later with the same ticket."""
-        self.asking = False
-        if isinstance(error, Unknown):
-            self.unsure = True
-            began = now  # it may have waited for a long time before the connection broke
-        if not isinstance(error, PASSING):
-            raise error
-        self._retry(error, now, began=began)
-
-    def leftover(self) -> tuple[Want, Proof | None] | None:
-        """Say what may be held, or wait, at the server that nobody will use."""
-        return None
-
-    def _retry(self, error: HoldfastError, now: int, *, began: int | None = None, advice_ns: int = 0) -> None:
-        if self._troubles is None or now - self._trouble_at > 2 * self._rules.timeout_ns:
-            self._troubles = Attempts(self._rules.trouble, now if began is None else began, self._rules.chance)
-        self._trouble_at = now
-        again = self._troubles.again(now, advice_ns=advice_ns)
-        if again is None:
-            raise Unknown(str(error)) if self.unsure and not isinstance(error, Unknown) else error
-        self.pause_until = again
-
-    def _refused(self, refusal: Refusal, now: int) -> None:
-        """Try again where the trouble may pass."""
-        if not isinstance(refusal.error, PASSING):
-            raise refusal.error
-        self._retry(refusal.error, now, advice_ns=refusal.advice_ns)
+# The only query that changes something: by the second time, somebody else may have what is taken away.
+NOT_TWICE: Final = ("break",)
 
 
 class Asking(Operation):
-    """A query, which changes nothing that asking again would change once more."""
+    """A query. It is asked again until it is answered, unless asking again could change something once more."""
 
     __slots__ = ("_ask", "fields")
 
-    def __init__(self, rules: Rules, ask: Ask) -> None:
+    def __init__(self, rules: Rules, ask: Query) -> None:
         super().__init__(rules)
         self._ask = ask
         self.fields: dict[str, object] = {}
@@ -142,9 +55,15 @@ class Asking(Operation):
             self._refused(answer, now)
             return False
         if not isinstance(answer, Seen):
-            raise BadPeer(f"the server answered a query with {type(answer).__name__}")
+            raise self._strange(answer, "a query")
         self.fields = answer.fields
         return True
+
+    def missed(self, error: HoldfastError, *, began: int, now: int) -> None:
+        if isinstance(error, Unknown) and self._ask.op in NOT_TWICE:
+            self.asking = False
+            raise error
+        super().missed(error, began=began, now=now)
 
 
 class Acquiring(Operation):
@@ -169,7 +88,7 @@ class Acquiring(Operation):
         self.want = want
         self._patience_ns = patience_ns
         self._deadline: int | None = None
-        self._first_at = 0
+        self._first_at: int | None = None
         self._last_patience_ns: int | None = None
         self._polls: Attempts | None = None
         self._recovers = False
@@ -181,7 +100,7 @@ class Acquiring(Operation):
     def next(self, now: int) -> Ask | None:
         if now < self.pause_until:
             return None
-        if self._first_at == 0:
+        if self._first_at is None:
             self._first_at = now
             if self._patience_ns is not None:
                 self._deadline = now + self._patience_ns
@@ -217,20 +136,21 @@ class Acquiring(Operation):
             return self._granted(answer.grants, now)
         if isinstance(answer, Renewed):
             return self._confirmed(answer, now)
-        if isinstance(answer, Seen):  # it was not ours, after all
+        if isinstance(answer, Seen) and self._recovers:
             self._recovers = False
+            self._wait_on(Busy("it cannot be told whether it is held by this very claim"), 0, now)
             return False
         if isinstance(answer, Refusal):
-            self.unsure = False  # it was said under this ticket, whatever became of an earlier request
             self._denied(answer, now)
             return False
-        raise BadPeer(f"the server answered a request for {self.want.key!r} with {type(answer).__name__}")
+        raise self._strange(answer, f"a request for {self.want.key!r}")
 
     def _granted(self, grants: list[Granted], now: int) -> bool:
         """A lease counts from before the request; much of it may have gone by while that waited."""
         self.grants = grants
         self.lease_ns = min(self.want.lease_ns, *(grant.lease_ns for grant in grants))
         if any(grant.left_ns is None for grant in grants):
+            assert self._first_at is not None
             self.sent_at = self._first_at  # with this ticket, it may have been granted as early as that
             self.left_ns = self.lease_ns
         else:
@@ -247,7 +167,8 @@ class Acquiring(Operation):
         if None in answer.renewed:
             self._retry(StoreBusy("the server did not get at its store"), now)
             return False
-        self.grants.clear()
+        if not any(answer.renewed):
+            self.grants.clear()  # of a group, what is left is still to be ended
         raise LeaseLost(
             f"{self.want.key!r} was granted, but its lease of {self.want.lease_ns / SECOND:g} s ran out before that "
             "was known here"
@@ -266,6 +187,7 @@ class Acquiring(Operation):
 
     def _wait_on(self, error: HoldfastError, advice_ns: int, now: int) -> None:
         """Somebody else has it. Where the server does not have us wait until the end of our patience, we poll."""
+        self._troubles = None  # it works, whatever was wrong before
         if self._deadline is not None and now >= self._deadline:
             if self._patience_ns == 0:
                 raise error if isinstance(error, Busy) else Busy(str(error))
@@ -312,6 +234,10 @@ class Waiting(Acquiring):
     def _ask(self, patience_ns: int | None) -> Ask:
         return Wait(self.want, patience_ns)
 
+    def leftover(self) -> tuple[Want, Proof | None] | None:
+        """There was a place before anything was asked."""
+        return super().leftover() or (self.want, None)
+
 
 class Converting(Operation):
     """Change the mode of what is held; the result is `granted`."""
@@ -344,7 +270,7 @@ class Converting(Operation):
             self._refused(answer, now)
             return False
         if not isinstance(answer, Granted):
-            raise BadPeer(f"the server answered a conversion with {type(answer).__name__}")
+            raise self._strange(answer, "a conversion")
         self.granted = answer
         return True
 
@@ -369,7 +295,7 @@ class Renewing(Operation):
             self._refused(answer, now)
             return False
         if not isinstance(answer, Renewed):
-            raise BadPeer(f"the server answered a renewal with {type(answer).__name__}")
+            raise self._strange(answer, "a renewal")
         if answer.renewed[0] is None:
             self._retry(StoreBusy("the server did not get at its store"), now)
             return False
@@ -399,7 +325,7 @@ class Ending(Operation):
             self._refused(answer, now)
             return False
         if not isinstance(answer, Ended):
-            raise BadPeer(f"the server answered a release with {type(answer).__name__}")
+            raise self._strange(answer, "a release")
         # If an earlier request was not answered, it may be what ended the claim.
         self.was_there = answer.was_there or self.unsure
         return True

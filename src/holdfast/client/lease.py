@@ -135,11 +135,15 @@ class Lease:
         """
         if not self.held:
             return False
-        if lease_ns is not None:
-            self.lease_ns = lease_ns
+        before, self.lease_ns = self.lease_ns, self.lease_ns if lease_ns is None else lease_ns
+        deadline = sent_at + self.lease_ns - self.margin_ns
+        if self.lease_ns < before:  # a shorter lease ends earlier at the server too
+            self.deadline = deadline if sent_at >= self.confirmed_at else min(self.deadline, deadline)
+        else:
+            self.deadline = max(self.deadline, deadline)
         self.confirmed_at = max(self.confirmed_at, sent_at)
-        self.deadline = max(self.deadline, sent_at + self.lease_ns - self.margin_ns)
-        self._danger_told = False
+        if self.state() is State.HELD:
+            self._danger_told = False
         return True
 
     def lose(self, reason: str) -> None:

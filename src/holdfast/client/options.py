@@ -30,21 +30,43 @@ OPERATION_BYTES_MAX: Final = 256
 Seconds = float | timedelta
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# Control characters, and halves of characters, which UTF-8 does not have.
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def span_ns(value: Seconds, what: str, *, least: float = 0.0) -> int:
-    """Read a length of time; `what` names it in a refusal."""
+    """Read a length of time; `what` names it in a refusal. What is not nothing does not become nothing."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise BadRequest(f"{what} must be a number of seconds or a timedelta, not {value!r}")
     if not least <= seconds <= SECONDS_MAX:
         raise BadRequest(f"{what} must be from {least:g} to {SECONDS_MAX:g} s, not {seconds!r}")
-    return int(seconds * SECOND)
+    return max(round(seconds * SECOND), 1 if seconds > 0 else 0)
 
 
-def optional_ns(value: Seconds | None, what: str) -> int | None:
+def optional_ns(value: Seconds | None, what: str, *, least: float = 0.0) -> int | None:
     """Read a length of time that may be for ever."""
-    return None if value is None else span_ns(value, what)
+    return None if value is None else span_ns(value, what, least=least)
+
+
+def _whole(value: object, what: str, most: int, why: str) -> None:
+    """Check a number of things."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise BadRequest(f"{what} must be a whole number from 1 to {why}, not {value!r}")
+
+
+def _check_text(text: object, what: str, most: int, *, least: int = 0) -> None:
+    """Check what is shown to whoever looks."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b""
+    if not isinstance(text, str) or not least <= len(raw) <= most or _UNFIT.search(text):
+        raise BadRequest(f"{what} must be a text of {least} to {most} bytes in UTF-8 without control characters")
+
+
+class AsBefore:
+    """Stands for a patience that was given with the lock."""
+
+
+AS_BEFORE: Final = AsBefore()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +90,7 @@ class Options:
     def want(self, key: str, ticket: str, about: dict[str, str], members: tuple[Member, ...] = ()) -> Want:
         """Say to a server what is wanted."""
         if self.operation is not None:
-            about["operation"] = self.operation
+            about = about | {"operation": self.operation}
         return Want(
             key=key,
             ticket=ticket,
@@ -110,14 +132,13 @@ def options_of(
         raise BadRequest(f"a margin of {margin_ns / SECOND:g} s leaves nothing of a lease of {lease_ns / SECOND:g} s")
     if mode not in MODES:
         raise BadRequest(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
-    if limit is not None and not 1 <= limit <= LIMIT_MAX:
-        raise BadRequest(f"limit must be from 1 to {LIMIT_MAX}, not {limit!r}")
-    if not 1 <= units <= (limit or 1):
-        raise BadRequest(f"units must be from 1 to the limit of {limit or 1}, not {units!r}")
+    if limit is not None:
+        _whole(limit, "limit", LIMIT_MAX, str(LIMIT_MAX))
+    _whole(units, "units", limit or 1, f"the limit of {limit or 1}")
     if deadlock not in (None, "refuse"):
         raise BadRequest(f'deadlock must be "refuse" or None, not {deadlock!r}')
-    if operation is not None and (len(operation.encode()) > OPERATION_BYTES_MAX or _CONTROL.search(operation)):
-        raise BadRequest(f"operation must have at most {OPERATION_BYTES_MAX} bytes and no control characters")
+    if operation is not None:
+        _check_text(operation, "operation", OPERATION_BYTES_MAX)
     return Options(
         lease_ns=lease_ns,
         patience_ns=optional_ns(patience, "patience"),
@@ -125,7 +146,7 @@ def options_of(
         mode=mode,
         limit=limit,
         units=units,
-        beat_ns=optional_ns(beat_timeout, "beat_timeout"),
+        beat_ns=optional_ns(beat_timeout, "beat_timeout", least=0.001),
         on_danger=on_danger,
         on_lost=on_lost,
         on_contended=on_contended,
@@ -139,17 +160,19 @@ def check_key(key: str) -> str:
     """Refuse what names nothing."""
     if not isinstance(key, str):
         raise BadRequest(f"a key is a text, not {key!r}")
-    if not 0 < len(key.encode("utf-8", "surrogatepass")) <= KEY_BYTES_MAX:
-        raise BadRequest(f"a key has 1 to {KEY_BYTES_MAX} bytes in UTF-8, not {len(key.encode())}")
     try:
-        key.encode()
+        size = len(key.encode())
     except UnicodeEncodeError:
-        raise BadRequest(f"{key!r} cannot be written in UTF-8") from None
+        raise BadRequest(f"the key {key[:80]!r} cannot be written in UTF-8") from None
+    if not 0 < size <= KEY_BYTES_MAX:
+        raise BadRequest(f"a key has 1 to {KEY_BYTES_MAX} bytes in UTF-8, not {size}")
     return key
 
 
 def check_value(value: bytes | None) -> bytes | None:
     """Refuse a value that no key keeps."""
+    if value is not None and not isinstance(value, bytes):
+        raise BadRequest(f"a value is bytes, not {value!r}")
     if value is not None and len(value) > VALUE_BYTES_MAX:
         raise BadRequest(f"a value has at most {VALUE_BYTES_MAX} bytes, not {len(value)}")
     return value
@@ -161,8 +184,7 @@ def check_name(name: str | None) -> str:
         import sys
 
         return shown(os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python", NAME_BYTES_MAX)
-    if not name or len(name.encode()) > NAME_BYTES_MAX or _CONTROL.search(name):
-        raise BadRequest(f"name must have 1 to {NAME_BYTES_MAX} bytes and no control characters")
+    _check_text(name, "name", NAME_BYTES_MAX, least=1)
     return name
 
 

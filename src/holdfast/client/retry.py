@@ -10,6 +10,7 @@ from typing import Final
 from holdfast.errors import BadRequest
 
 SECOND: Final = 1_000_000_000
+SECONDS_MAX: Final = 1_000_000_000.0  # some 31 years
 # Each delay is that much longer than the one before, where the other side did not say how long to wait.
 GROWTH: Final = 1.5
 
@@ -34,10 +35,12 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         if self.max_retries < 0:
             raise BadRequest(f"max_retries must be 0 or more, not {self.max_retries}")
-        if self.max_total_wait is not None and self.max_total_wait < 0:
+        if self.max_total_wait is not None and not 0 <= self.max_total_wait <= SECONDS_MAX:
             raise BadRequest(f"max_total_wait must be 0 or more seconds, not {self.max_total_wait}")
-        if not 0 < self.min_delay <= self.max_delay:
-            raise BadRequest(f"delays must be more than 0 and rise, not {self.min_delay} to {self.max_delay} s")
+        if not 0 < self.min_delay <= self.max_delay <= SECONDS_MAX:
+            raise BadRequest(
+                f"min_delay and max_delay must be more than 0 and rise, not {self.min_delay} to {self.max_delay} s"
+            )
         if not 0 <= self.jitter < 1:
             raise BadRequest(f"jitter must be a share from 0 to less than 1, not {self.jitter}")
 

@@ -64,12 +64,17 @@ def targets_of(url: str | None, *, auth: str | None, tls: "ssl.SSLContext | None
 
 
 def _target(url: str, auth: str | None, tls: "ssl.SSLContext | None") -> Target:
-    shown = url.rpartition("@")[2]  # without a token that may be in it
+    shown = _without_token(url)
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise BadRequest(f"{shown} is no URL: {error}") from None
+    except ValueError:  # whose text may show what was meant to be a token
+        raise BadRequest(
+            f"{shown} is no URL: it needs a host and a port from 1 to 65535, and a token with one of /?#, in it needs "
+            "them as %2F, %3F, %23 and %2C"
+        ) from None
+    if port == 0:
+        raise BadRequest(f"{shown} has port 0, where nobody can listen")
     if parts.scheme not in SCHEMES:
         raise BadRequest(f"{shown} begins with none of {', '.join(f'{scheme}://' for scheme in SCHEMES)}")
     if not parts.hostname:
@@ -84,6 +89,12 @@ def _target(url: str, auth: str | None, tls: "ssl.SSLContext | None") -> Target:
     if tls is not None and not secure:
         raise BadRequest(f"{shown} is not under TLS, though a context for TLS was given; begin it {parts.scheme}s://")
     return Target(protocol, Address(parts.hostname, usual if port is None else port, context), token)
+
+
+def _without_token(url: str) -> str:
+    """Show a URL in a refusal; what may be a token is left out, wherever it stands."""
+    scheme, slashes, rest = url.rpartition("@")[2].rpartition("://")
+    return scheme + slashes + ("..." if rest.startswith(":") else rest)
 
 
 def _default_tls() -> "ssl.SSLContext":

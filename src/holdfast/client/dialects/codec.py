@@ -21,6 +21,7 @@ class Codec(ABC):
 
     def __init__(self) -> None:
         self.news: list[News] = []  # what came unasked; whoever reads takes it away
+        self._unheard: list[Handle] = []  # whose answer came along with what made the connection useless
 
     @abstractmethod
     def greeting(self) -> bytes:
@@ -30,9 +31,22 @@ class Codec(ABC):
     def write(self, ask: Ask, handle: Handle) -> bytes:
         """Spell a request. Raises BadRequest for what this protocol cannot do."""
 
-    @abstractmethod
     def read(self, data: bytes) -> list[tuple[Handle, Answer]]:
-        """Take in what has arrived; answer what it answers. Raises what makes the connection useless."""
+        """Take in what has arrived; answer what it answers. Raises what makes the connection useless.
+
+        Whoever asked is either answered or goes on waiting: nobody is forgotten because the other side talks nonsense.
+        """
+        answers: list[tuple[Handle, Answer]] = []
+        try:
+            self._take_in(data, answers)
+        except HoldfastError:
+            self._unheard += [handle for handle, _ in answers]
+            raise
+        return answers
+
+    @abstractmethod
+    def _take_in(self, data: bytes, answers: list[tuple[Handle, Answer]]) -> None:
+        """Add what the bytes answer; a request is forgotten when its answer has been read, and not before."""
 
     def end(self) -> list[tuple[Handle, Answer]]:
         """Take in that the other side has closed; most protocols have nothing left to say then."""
@@ -43,9 +57,13 @@ class Codec(ABC):
         """Tell whether one more request may be sent now."""
 
     @property
-    @abstractmethod
     def waiting(self) -> list[Handle]:
         """List who has no answer yet."""
+        return [*self._unheard, *self._unanswered()]
+
+    @abstractmethod
+    def _unanswered(self) -> list[Handle]:
+        """List whose answer has not come."""
 
 
 def _by_code() -> dict[str, type[HoldfastError]]:

@@ -3,6 +3,7 @@
 Claims belong to the connection here, so whoever uses this keeps one connection for each; that is not decided here.
 """
 
+import re
 from collections import deque
 from typing import Final
 
@@ -47,8 +48,11 @@ KEY_BYTES_MAX: Final = 256
 LINE_BYTES_MAX: Final = 1 << 20
 IN_FLIGHT_MAX: Final = 64  # well within the bytes that a server keeps of what is sent ahead
 FENCE_DIGITS: Final = 16
-TOKEN_DIGITS: Final = 32
 WHITE: Final = b" \t\r\n"
+
+_OK: Final = re.compile(rb"ok ([0-9a-f]{32}) ([0-9]{1,10})")
+_ACQUIRED: Final = re.compile(rb"acquired ([0-9a-f]{32}) ([0-9]{1,10})")
+_SECONDS: Final = re.compile(rb"[0-9]{1,10}")
 
 REFUSALS: Final[dict[bytes, tuple[type[HoldfastError], str]]] = {
     b"error_max_locks": (TooMany, "the server has as many keys as it takes"),
@@ -80,8 +84,7 @@ class DflockCodec(Codec):
     def has_room(self) -> bool:
         return len(self._asked) < IN_FLIGHT_MAX
 
-    @property
-    def waiting(self) -> list[Handle]:
+    def _unanswered(self) -> list[Handle]:
         return [handle for handle, _ in self._asked]
 
     def write(self, ask: Ask, handle: Handle) -> bytes:
@@ -89,26 +92,27 @@ class DflockCodec(Codec):
         self._asked.append((handle, ask))
         return data
 
-    def read(self, data: bytes) -> list[tuple[Handle, Answer]]:
+    def _take_in(self, data: bytes, answers: list[tuple[Handle, Answer]]) -> None:
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > LINE_BYTES_MAX:
             raise BadPeer(f"the server sent a line of more than {LINE_BYTES_MAX} bytes")
         if lines and not self.ready:
             self._greeted(lines.pop(0))
-        answers: list[tuple[Handle, Answer]] = []
         for line in lines:
             if not self._asked:
                 raise BadPeer(f"the server said {line[:80]!r} without being asked")
-            handle, ask = self._asked.popleft()
+            handle, ask = self._asked[0]
             answers.append((handle, _read(ask, line)))
-        return answers
+            self._asked.popleft()
 
     def _greeted(self, line: bytes) -> None:
         if line == b"error_draining":
             raise Closed("the server is about to stop")
-        if line != b"ok":
+        if line in (b"error_auth", b"error"):
             raise Forbidden("the server wants another token, or none")
+        if line != b"ok":
+            raise BadPeer(f"the server answered auth with {line[:80]!r}; does it speak dflockd's protocol?")
         self.ready = True
 
 
@@ -138,12 +142,12 @@ def _spell(ask: Ask) -> bytes:
 
 
 def _frame(want: Want, command: str, fields: list[str]) -> bytes:
+    check(want)
     key = want.key.encode()
     if not 0 < len(key) <= KEY_BYTES_MAX or any(byte in WHITE for byte in key):
         raise BadRequest(
             f"over dflock:// a key has 1 to {KEY_BYTES_MAX} bytes and no white space; {want.key!r} does not"
         )
-    check(want)
     prefix = "" if want.limit is None else "s"
     return b"%b\n%b\n%b\n" % ((prefix + command).encode(), key, " ".join(fields).encode())
 
@@ -181,25 +185,38 @@ def _lease(lease_ns: int) -> str:
 def _read(ask: Ask, line: bytes) -> Answer:
     if isinstance(ask, (Acquire, Enqueue, Wait)):
         return _read_grant(ask, line)
+    if isinstance(ask, Renew):
+        return _read_renewal(ask, line)
     if line in REFUSALS:
         return _refusal(line)
     word, _, rest = line.partition(b" ")
-    if isinstance(ask, Renew) and (word == b"ok" or line == b"error"):
-        return Renewed([word == b"ok"])
     if isinstance(ask, End) and line in (b"ok", b"error"):
         return Ended(was_there=line == b"ok")
     if isinstance(ask, Query) and word == b"ok":
         return Seen({"stats": rest})
-    raise BadPeer(f"the server answered {type(ask).__name__} with {line[:80]!r}")
+    raise _not_an_answer(ask, line)
+
+
+def _read_renewal(ask: Renew, line: bytes) -> Answer:
+    if line == b"error":
+        return Renewed([False])
+    if line in REFUSALS:
+        return _refusal(line)
+    word, _, seconds = line.partition(b" ")
+    least = int(_lease(ask.proofs[0][1]))
+    # Some servers do not say for how long. None may renew for less than what is going to be believed here.
+    if line == b"ok" or (word == b"ok" and _SECONDS.fullmatch(seconds) is not None and int(seconds) >= least):
+        return Renewed([True])
+    raise _not_an_answer(ask, line)
 
 
 def _read_grant(ask: Acquire | Enqueue | Wait, line: bytes) -> Answer:
-    words = line.split(b" ")
-    if words[0] in (b"ok", b"acquired") and len(words) == 3:
-        return _granted(ask.want, words[1], words[2])
+    grant = (_ACQUIRED if isinstance(ask, Enqueue) else _OK).fullmatch(line)
+    if grant is not None and 1 <= int(grant[2]) <= SECONDS_MAX:
+        return _granted(ask.want, grant[1].decode(), int(grant[2]))
     if line == b"queued" and isinstance(ask, Enqueue):
         return Queued()
-    if line == b"timeout":
+    if line == b"timeout" and not isinstance(ask, Enqueue):
         if isinstance(ask, Acquire) and ask.patience_ns == 0:
             return Refusal(Busy("somebody else holds the key, or waits for it"))
         return Refusal(TimedOut("nobody gave it back in time"))
@@ -208,7 +225,11 @@ def _read_grant(ask: Acquire | Enqueue | Wait, line: bytes) -> Answer:
         return Refusal(Unavailable("the server could not grant it"))
     if line in REFUSALS:
         return _refusal(line)
-    raise BadPeer(f"the server answered {type(ask).__name__} with {line[:80]!r}")
+    raise _not_an_answer(ask, line)
+
+
+def _not_an_answer(ask: Ask, line: bytes) -> BadPeer:
+    return BadPeer(f"the server answered {type(ask).__name__} with {line[:80]!r}")
 
 
 def _refusal(line: bytes) -> Refusal:
@@ -216,20 +237,13 @@ def _refusal(line: bytes) -> Refusal:
     return Refusal(kind(detail))
 
 
-def _granted(want: Want, token: bytes, lease: bytes) -> Granted:
-    try:
-        fence = int(token[:FENCE_DIGITS], 16)
-        lease_ns = int(lease) * SECOND
-    except ValueError:
-        raise BadPeer(f"the server granted with {token[:80]!r} and {lease[:80]!r}") from None
-    if len(token) != TOKEN_DIGITS or lease_ns <= 0:
-        raise BadPeer(f"the server granted with {token[:80]!r} and {lease[:80]!r}")
+def _granted(want: Want, token: str, lease: int) -> Granted:
     return Granted(
         ticket=want.ticket,
         key=want.key,
         kind=LOCK if want.limit is None else SEMAPHORE,
         mode=want.mode,
-        fence=fence,
-        token=token.decode(),
-        lease_ns=lease_ns,
+        fence=int(token[:FENCE_DIGITS], 16),
+        token=token,
+        lease_ns=lease * SECOND,
     )

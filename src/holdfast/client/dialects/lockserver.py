@@ -42,6 +42,9 @@ TTL_MS_MAX: Final = 600_000
 # How long one request may wait at the server: shorter than what most proxies put up with. Whoever waits longer asks
 # again, behind those who came meanwhile.
 WAIT_MS_MAX: Final = 50_000
+FENCE_MAX: Final = (1 << 64) - 1
+ADVICE_MS_MAX: Final = 600_000
+TEXT_CHARS_MAX: Final = 500  # of what a server says for people to read
 RECOVER: Final = "recover"  # look whether a lease is ours whose grant was never heard
 
 
@@ -65,8 +68,7 @@ class LockServerCodec(Codec):
     def has_room(self) -> bool:
         return self._asked is None and self.keeps
 
-    @property
-    def waiting(self) -> list[Handle]:
+    def _unanswered(self) -> list[Handle]:
         return [] if self._asked is None else [self._asked[0]]
 
     def write(self, ask: Ask, handle: Handle) -> bytes:
@@ -76,26 +78,29 @@ class LockServerCodec(Codec):
         self._reader = http.AnswerReader()
         return data
 
-    def read(self, data: bytes) -> list[tuple[Handle, Answer]]:
+    def _take_in(self, data: bytes, answers: list[tuple[Handle, Answer]]) -> None:
         if self._asked is None:
             raise BadPeer("the server sent an answer that nobody asked for")
         answer = self._reader.feed(data)
-        return [] if answer is None else self._whole(answer)
+        if answer is not None:
+            answers.append(self._whole(answer))
 
     def end(self) -> list[tuple[Handle, Answer]]:
         if self._asked is None:
             return []
         try:
-            return self._whole(self._reader.end())
-        except Unknown:
-            return []
+            return [self._whole(self._reader.end())]
+        except (Unknown, BadPeer):
+            return []  # it still waits, and nobody will answer it
 
-    def _whole(self, answer: http.Answer) -> list[tuple[Handle, Answer]]:
+    def _whole(self, answer: http.Answer) -> tuple[Handle, Answer]:
         assert self._asked is not None
         handle, ask = self._asked
-        self._asked = None
+        self.keeps = False  # unless the answer can be read
+        read = self._read(ask, answer)
         self.keeps = answer.keeps
-        return [(handle, self._read(ask, answer))]
+        self._asked = None
+        return handle, read
 
     def owner_of(self, want: Want) -> str:
         """Name the owner of one claim: no other claim has the same, so whoever is told of it knows its own."""
@@ -165,14 +170,17 @@ class LockServerCodec(Codec):
         if body.get("reason") == "BUSY_RETRY":
             error: HoldfastError = StoreBusy("the server did not get at its store")
         else:
-            error = Busy(f"{body.get('current_owner_id') or 'somebody else'} holds it")
+            error = Busy(f"{str(body.get('current_owner_id') or 'somebody else')[:TEXT_CHARS_MAX]} holds it")
         ours = body.get("current_owner_id") == self.owner_of(ask.want)
         return Refusal(error, _advice_ns(None, body), ours=ours)
 
     def _granted(self, want: Want, body: dict[str, Any]) -> Granted:
         fence, lease_id = body.get("fencing_token"), body.get("lease_id")
-        if not isinstance(fence, int) or not isinstance(lease_id, str):
+        if type(fence) is not int or not 0 < fence <= FENCE_MAX or not isinstance(lease_id, str) or not lease_id:
             raise BadPeer("the server granted without a fencing_token or a lease_id")
+        owner = self.owner_of(want)
+        if body.get("lock_name", want.key) != want.key or body.get("owner_id", owner) != owner:
+            raise BadPeer(f"the server granted {want.key!r} in words that are meant for somebody else")
         return Granted(
             ticket=want.ticket,
             key=want.key,
@@ -182,7 +190,7 @@ class LockServerCodec(Codec):
             token=lease_id,
             lease_ns=_ttl_ms(want.lease_ns) * MILLISECOND,
             lease_id=lease_id,
-            owner=self.owner_of(want),
+            owner=owner,
         )
 
 
@@ -199,8 +207,8 @@ def check(want: Want) -> None:
     for what, asked in beyond.items():
         if asked:
             raise BadRequest(f"http:// has plain exclusive locks only, and cannot do this: {what}; use holdfast://")
-    if not want.key or "/" in want.key:
-        raise BadRequest(f"over http:// a key is a text without / that is not empty; {want.key!r} is not")
+    if want.key in ("", ".", "..") or "/" in want.key:
+        raise BadRequest(f"over http:// a key is a text without / that is not empty, . or ..; {want.key!r} is not")
 
 
 def _path(want: Want) -> str:
@@ -223,7 +231,7 @@ def _ttl_ms(lease_ns: int) -> int:
 def _object(answer: http.Answer) -> dict[str, Any]:
     try:
         body = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):  # lists in lists without end among it
         body = None
     if not isinstance(body, dict):
         if answer.status in (200, 409):
@@ -233,7 +241,7 @@ def _object(answer: http.Answer) -> dict[str, Any]:
 
 
 def _error_of(answer: http.Answer, body: dict[str, Any]) -> HoldfastError:
-    detail = str(body.get("error", "")) or f"the server answered {answer.status}"
+    detail = str(body.get("error", ""))[:TEXT_CHARS_MAX] or f"the server answered {answer.status}"
     if answer.status in (401, 403):
         return Forbidden(detail)
     if answer.status in (400, 409, 413, 422, 431):
@@ -249,6 +257,6 @@ def _error_of(answer: http.Answer, body: dict[str, Any]) -> HoldfastError:
 def _advice_ns(answer: http.Answer | None, body: dict[str, Any]) -> int:
     advice = body.get("recommended_retry_ms")
     if isinstance(advice, int):
-        return max(0, advice) * MILLISECOND
+        return min(max(0, advice), ADVICE_MS_MAX) * MILLISECOND
     after = "" if answer is None else answer.headers.get("retry-after", "")
     return int(after) * 1000 * MILLISECOND if after.isdecimal() and len(after) < 6 else 0

@@ -5,12 +5,12 @@ Requests are spelled by `wire/native.py`, as the server reads them; what is aske
 
 import binascii
 import json
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.client.asks import (
-    LOCK,
     Acquire,
     Answer,
     Ask,
@@ -57,12 +57,12 @@ class _Grant(msgspec.Struct):
 
     ticket: str
     key: str
-    kind: str
-    mode: str
-    fence: int
-    token: str
-    lease_ms: int
-    left_ms: int
+    kind: wire.Kind
+    mode: wire.ModeName
+    fence: Annotated[int, Meta(ge=1)]
+    token: wire.Token
+    lease_ms: wire.LeaseMs
+    left_ms: Annotated[int, Meta(ge=0)]
     value: str | None = None
     value_valid: bool = False
 
@@ -81,9 +81,9 @@ class _Line(msgspec.Struct):
 
 class _Greeting(msgspec.Struct):
     session: str
-    grace_ms: int
-    line_bytes_max: int
-    in_flight_max: int
+    grace_ms: Annotated[int, Meta(ge=0)]
+    line_bytes_max: Annotated[int, Meta(ge=1)]
+    in_flight_max: Annotated[int, Meta(ge=1)]
     resumed: bool = False
 
 
@@ -121,8 +121,7 @@ class NativeCodec(Codec):
     def has_room(self) -> bool:
         return len(self._asked) < self._in_flight_max
 
-    @property
-    def waiting(self) -> list[Handle]:
+    def _unanswered(self) -> list[Handle]:
         return [handle for handle, _ in self._asked.values()]
 
     @property
@@ -134,7 +133,10 @@ class NativeCodec(Codec):
 
     def write(self, ask: Ask, handle: Handle) -> bytes:
         id_ = self._last_id + 1
-        line = wire.write_request(_spell(ask, id_))
+        try:
+            line = wire.write_request(_spell(ask, id_))
+        except UnicodeEncodeError as error:
+            raise BadRequest(f"the request has a text that cannot be written in UTF-8: {error.object!r}") from None
         if len(line) > self.line_bytes_max:
             raise BadRequest(f"the request has {len(line)} bytes; the server takes {self.line_bytes_max}")
         self._last_id = id_
@@ -143,7 +145,7 @@ class NativeCodec(Codec):
 
     # --- in ---
 
-    def read(self, data: bytes) -> list[tuple[Handle, Answer]]:
+    def _take_in(self, data: bytes, answers: list[tuple[Handle, Answer]]) -> None:
         if self._rest:
             data = self._rest + data
         lines = data.split(b"\n")
@@ -152,10 +154,8 @@ class NativeCodec(Codec):
             raise BadPeer(f"the server sent a line of more than {ANSWER_BYTES_MAX} bytes")
         if lines and not self.ready:
             self._greeted(lines.pop(0))
-        answers: list[tuple[Handle, Answer]] = []
         for text in lines:
             self._take(text, answers)
-        return answers
 
     def _greeted(self, line: bytes) -> None:
         word, _, rest = line.partition(b" ")
@@ -182,10 +182,12 @@ class NativeCodec(Codec):
             if line.event is not None:
                 self.news.append(News(line.event, _fields(text)))
                 return
-            asked = self._asked.pop(line.id, None) if isinstance(line.id, int) else None
-            if asked is None:
+            id_ = line.id
+            if not isinstance(id_, int) or id_ not in self._asked:
                 raise BadPeer(f"the server answered what nobody asked: {line.detail or line.answer!r}")
-            answers.append((asked[0], _read(asked[1], line, text)))
+            handle, ask = self._asked[id_]
+            answers.append((handle, _read(ask, line, text)))
+            del self._asked[id_]
         except _BROKEN as error:
             raise BadPeer(f"the server sent a line that cannot be read: {error}") from error
 
@@ -243,6 +245,8 @@ def _spell(ask: Ask, id_: int) -> wire.Request:
 
 
 def _query(ask: Query, id_: int) -> wire.Request:
+    if ask.op not in _QUERIES:
+        raise BadRequest(f"holdfast:// knows no {ask.op}")
     request: wire.Request = _QUERIES[ask.op](id=id_, **ask.fields)
     return request
 
@@ -290,25 +294,36 @@ def _fields(text: bytes) -> dict[str, Any]:
 
 def _read(ask: Ask, line: _Line, text: bytes) -> Answer:
     if line.error is not None:
-        if isinstance(ask, End) and line.error == "not_held":
+        if isinstance(ask, End) and line.error in ("not_held", "lease_lost"):
             return Ended(was_there=False)
         return Refusal(error_of(line.error, line.detail))
     word = line.answer
-    if word == "granted":
-        if line.claims is not None:
-            return GrantedAll([granted(grant) for grant in line.claims])
-        return granted(_GRANT.decode(text))
+    if word == "granted" and isinstance(ask, (Acquire, Enqueue, Wait, Convert)):
+        return _read_grant(ask.want, line, text)
     if word == "ended" and isinstance(ask, End):
         return Ended(was_there=True)
     if word == "renewed" and isinstance(ask, Renew) and line.renewed is not None:
         if len(line.renewed) != len(ask.proofs):
             raise BadPeer(f"{len(ask.proofs)} renewals got {len(line.renewed)} answers")
         return Renewed(list(line.renewed))
-    if word == "queued":
+    if word == "queued" and isinstance(ask, Enqueue):
         return Queued()
-    if word in ("seen", "ok", "ended"):
+    if word in ("seen", "ok", "ended") and isinstance(ask, Query):
         return Seen(_fields(text))
     raise BadPeer(f"the server answered {type(ask).__name__} with {word!r}")
+
+
+def _read_grant(want: Want, line: _Line, text: bytes) -> Answer:
+    """Believe a grant only if it is of what was asked for."""
+    if want.members:
+        grants = line.claims or []
+        wanted = [(f"{want.ticket}#{number}", member.key) for number, member in enumerate(want.members)]
+    else:
+        grants = [_GRANT.decode(text)]
+        wanted = [(want.ticket, want.key)]
+    if [(grant.ticket, grant.key) for grant in grants] != wanted:
+        raise BadPeer(f"the server granted something else than {want.key!r}, which was asked for")
+    return GrantedAll([granted(grant) for grant in grants]) if want.members else granted(grants[0])
 
 
 def granted(grant: _Grant) -> Granted:
@@ -316,13 +331,13 @@ def granted(grant: _Grant) -> Granted:
     value = None
     if grant.value is not None:
         try:
-            value = binascii.a2b_base64(grant.value)
+            value = binascii.a2b_base64(grant.value, strict_mode=True)
         except ValueError as error:
             raise BadPeer(f"the value of {grant.key!r} is no base64: {error}") from error
     return Granted(
         ticket=grant.ticket,
         key=grant.key,
-        kind=grant.kind or LOCK,
+        kind=grant.kind,
         mode=grant.mode,
         fence=grant.fence,
         token=grant.token,
