@@ -33,7 +33,20 @@ def translate(text: str, name: str) -> str:
     for pattern, instead in WORDS:
         text = re.sub(pattern, instead, text)
     target = str(TARGET / name)
-    fixed = _ruff(["check", "--fix-only", "--quiet", "--select", "I,F401", "--stdin-filename", target, "-"], text)
+    fixed = _ruff(
+        [
+            "check",
+            "--fix-only",
+            "--unsafe-fixes",
+            "--quiet",
+            "--select",
+            "I,F401,UP028",
+            "--stdin-filename",
+            target,
+            "-",
+        ],
+        text,
+    )
     return HEAD.format(name=name) + _ruff(["format", "--stdin-filename", target, "-"], fixed)
 
 

@@ -5,12 +5,14 @@ Written by hand; `sync/connection.py` does the same for threads. When to ask aga
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from holdfast.client.asks import Answer, Ask, Query
-from holdfast.client.dialects.native import NativeCodec
 from holdfast.client.ports import Address, Network
 from holdfast.errors import HoldfastError, Unavailable, Unknown
+
+if TYPE_CHECKING:
+    from holdfast.client.dialects.native import NativeCodec
 
 SECOND: Final = 1_000_000_000
 # When somebody waits and nothing has come for so long, the server is asked whether it is there.
@@ -20,7 +22,7 @@ SILENCE_NS_MAX: Final = 10 * SECOND
 class Connection(asyncio.Protocol):
     """A connection that has been greeted, or is about to be."""
 
-    def __init__(self, codec: NativeCodec, clock: Callable[[], int], timeout_ns: int) -> None:
+    def __init__(self, codec: "NativeCodec", clock: Callable[[], int], timeout_ns: int) -> None:
         self._codec = codec
         self._clock = clock
         self._timeout_ns = timeout_ns
@@ -136,7 +138,7 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(
-    network: Network, address: Address, codec: NativeCodec, clock: Callable[[], int], timeout_ns: int
+    network: Network, address: Address, codec: "NativeCodec", clock: Callable[[], int], timeout_ns: int
 ) -> Connection:
     """Connect and greet. Raises Unavailable where nobody answers, and what the server says where it refuses."""
     connection = Connection(codec, clock, timeout_ns)

@@ -38,7 +38,8 @@ class Seeing:
             while True:
                 fields = {"prefix": prefix, "kind": kind, "held": held, "after": after, "count": PAGE}
                 seen = await _ask(server, "look", fields)
-                for view in seen["keys"]:
+                views: list[dict[str, Any]] = seen["keys"]
+                for view in views:
                     yield view
                 after = seen.get("next")
                 if after is None:

@@ -6,12 +6,14 @@ Written by hand; `aio/connection.py` does the same for an event loop. When to as
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.client.asks import Answer, Ask, Query
-from holdfast.client.dialects.native import NativeCodec
 from holdfast.client.ports import Address, Network, Stream
 from holdfast.errors import HoldfastError, Unavailable, Unknown
+
+if TYPE_CHECKING:
+    from holdfast.client.dialects.native import NativeCodec
 
 SECOND: Final = 1_000_000_000
 # When somebody waits and nothing has come for so long, the server is asked whether it is there.
@@ -40,7 +42,7 @@ class Slot:
 class Connection:
     """A connection that has been greeted."""
 
-    def __init__(self, stream: Stream, codec: NativeCodec, clock: Callable[[], int], timeout_ns: int) -> None:
+    def __init__(self, stream: Stream, codec: "NativeCodec", clock: Callable[[], int], timeout_ns: int) -> None:
         self._stream = stream
         self._codec = codec
         self._clock = clock
@@ -179,7 +181,7 @@ class Connection:
 
 
 def connect(
-    network: Network, address: Address, codec: NativeCodec, clock: Callable[[], int], timeout_ns: int
+    network: Network, address: Address, codec: "NativeCodec", clock: Callable[[], int], timeout_ns: int
 ) -> Connection:
     """Connect and greet. Raises Unavailable where nobody answers, and what the server says where it refuses."""
     until = clock() + timeout_ns

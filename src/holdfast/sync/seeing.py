@@ -38,8 +38,8 @@ class Seeing:
             while True:
                 fields = {"prefix": prefix, "kind": kind, "held": held, "after": after, "count": PAGE}
                 seen = _ask(server, "look", fields)
-                for view in seen["keys"]:
-                    yield view
+                views: list[dict[str, Any]] = seen["keys"]
+                yield from views
                 after = seen.get("next")
                 if after is None:
                     break
