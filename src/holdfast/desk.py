@@ -13,6 +13,7 @@ from holdfast.words import (
     GRANTED,
     QUEUED,
     RESIDENT,
+    WAITING,
     Answer,
     Cancel,
     Claim,
@@ -21,6 +22,7 @@ from holdfast.words import (
     End,
     Ended,
     Granted,
+    Group,
     Hangup,
     Look,
     Nudged,
@@ -186,7 +188,7 @@ class Desk(Sink):
     def answer(self, command: Request | Wait, answer: Answer, claim: Claim | None) -> None:
         """Pass on the answer to a command, unless it is only that the caller has to wait."""
         if answer is GRANTED:
-            self.grants += 1
+            self.grants += len(command.claims) if isinstance(command, Group) else 1
         elif answer is QUEUED or answer is CONVERTING:
             if self.queued is not None:
                 self.queued()
@@ -201,6 +203,8 @@ class Desk(Sink):
             self._answer_wait(session, command, answer, claim)
         elif isinstance(command, Claim) and (answer is QUEUED or command.tracked):
             self._answer_claim(session, command, answer, claim)
+        elif isinstance(command, Group) and answer is QUEUED and not command.tracked:
+            self._await(session, command.ticket, command, None)
         elif answer is CONVERTING:
             assert isinstance(command, Convert)
             self._await(session, command.ticket, command, claim)
@@ -213,7 +217,7 @@ class Desk(Sink):
         if answer is Answer.NO_FENCE:
             self.no_fences += 1
         else:
-            kind = Claim if isinstance(command, (Wait, Convert)) else type(command)
+            kind = Claim if isinstance(command, (Group, Wait, Convert)) else type(command)
             self.busy[kind] = self.busy.get(kind, 0) + 1
 
     def _answer_claim(self, session: Session, command: Claim, answer: Answer, claim: Claim | None) -> None:
@@ -260,9 +264,10 @@ class Desk(Sink):
     def _answer_cancel(self, session: Session, command: Cancel, answer: Answer, claim: Claim | None) -> None:
         if answer is Answer.CANCELLED:
             assert claim is not None
-            if command.ticket in session.awaited:
-                self._resolve(session, command.ticket, Answer.CLOSED if self.draining else answer, claim)
-            else:
+            awaited = [ticket for ticket in _names_of(claim, command.ticket) if ticket in session.awaited]
+            for ticket in awaited:
+                self._resolve(session, ticket, Answer.CLOSED if self.draining else answer, claim)
+            if not awaited:
                 self._forget(session, claim.key, command.ticket)
         elif answer is ENDED:
             assert claim is not None
@@ -335,9 +340,23 @@ class Desk(Sink):
         session = self.sessions.get(claim.session)
         if session is None:
             return
-        if claim.ticket in session.awaited and not isinstance(effect, Nudged):
-            self._resolve(session, claim.ticket, _outcome(effect), claim)
+        if not isinstance(effect, Nudged):
+            if claim.more is not None and claim.more.bond is not None:
+                self._tell_group(session, claim.more.bond.ticket, effect)
+            if claim.ticket in session.awaited:
+                self._resolve(session, claim.ticket, _outcome(effect), claim)
         session.face.news(effect)
+
+    def _tell_group(self, session: Session, ticket: bytes, effect: Granted | Ended | Stayed) -> None:
+        """The first of a group to be granted or to go from the queue tells of all."""
+        request = session.awaited.get(ticket)
+        if not isinstance(request, (Group, Wait)):
+            return
+        if isinstance(effect, Granted) and effect.together is not None:
+            request.claims = effect.together
+        elif not (isinstance(effect, Ended) and effect.was is WAITING):
+            return  # it is about what one of them holds
+        self._resolve(session, ticket, _outcome(effect), effect.claim)
 
     def _phase_ended(self, claim: Claim, reason: Reason) -> None:
         """A claim of a first phase went away before its second phase asked for it."""
@@ -366,6 +385,13 @@ class Desk(Sink):
             if phase is not None and phase.expired:
                 self._forget(session, key, phase.ticket)
         self._expired.clear()
+
+
+def _names_of(claim: Claim, ticket: Ticket) -> list[Ticket]:
+    """List all by which somebody may wait for a claim that was withdrawn under this ticket."""
+    if claim.bond is None or claim.reason is not Reason.CANCELLED:
+        return [ticket]
+    return [claim.bond.ticket, claim.ticket]
 
 
 # What news of the awaited claim means to the caller who is blocked on it.

@@ -30,7 +30,10 @@ class Sink(ABC):
 
     @abstractmethod
     def answer(self, command: Request | Wait, answer: Answer, claim: Claim | None) -> None:
-        """Take the answer to a command; `claim` is set where the answer is about one."""
+        """Take the answer to a command; `claim` is set where the answer is about one.
+
+        What a group was granted stands in its request, or in the one that waited for it.
+        """
 
     @abstractmethod
     def seen(self, look: Look, views: list[View]) -> None:
@@ -88,7 +91,10 @@ class Face(ABC):
 
     @abstractmethod
     def answer(self, request: Request, answer: Answer, claim: Claim | None) -> None:
-        """Take the one answer to a request; `claim` is set where the answer is about one."""
+        """Take the one answer to a request; `claim` is set where the answer is about one.
+
+        What a group was granted stands in its request, or in the one that waited for it.
+        """
 
     def waits(self, request: Request) -> None:  # noqa: B027  most callers do not mind
         """Hear that a request has to wait for others; its answer comes later."""

@@ -3,7 +3,7 @@
 Imports nothing of ours. No rule about who may hold what lives here, except the table of modes that clash.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, final
 
@@ -16,6 +16,7 @@ FOREVER: Final = 1 << 63
 UNLIMITED: Final = 1 << 60
 
 KEY_BYTES_MAX: Final = 1024
+GROUP_KEYS_MAX: Final = 64
 VALUE_BYTES_MAX: Final = 64
 
 
@@ -139,16 +140,19 @@ TOKEN_BYTES: Final = 32
 
 @final
 class Bond:
-    """What ties a claim to the others of its group: granted together, and as long as they wait ended together."""
+    """What ties a claim to the others of its group: granted together, and as long as they wait ended together.
 
-    __slots__ = ("count", "index", "keys", "number", "ticket")
+    It stays with what is held, so that the ticket of the group still finds it.
+    """
+
+    __slots__ = ("count", "index", "number", "ticket", "ties")
 
     def __init__(self, ticket: bytes, index: int, count: int, number: int) -> None:
         self.ticket = ticket  # of the group; each member has a ticket of its own, see `member_ticket`
         self.index = index
         self.count = count
         self.number = number  # what others may see instead of the ticket, which is a secret of its caller
-        self.keys: Mapping[bytes, object] | None = None  # where the engine finds the keys of the others
+        self.ties: object | None = None  # how the engine finds the keys of the others
 
 
 def member_ticket(ticket: bytes, index: int) -> bytes:
@@ -364,13 +368,14 @@ class Group:
 class Wait:
     """Wait for a claim or a group that was enqueued earlier; with `patience_ns` 0, withdraw it unless it is granted."""
 
-    __slots__ = ("patience_ns", "request", "session", "ticket")
+    __slots__ = ("claims", "patience_ns", "request", "session", "ticket")
 
     def __init__(self, session: int, ticket: Ticket, patience_ns: int, request: "WaitFor | None" = None) -> None:
         self.session = session
         self.ticket = ticket
         self.patience_ns = patience_ns
         self.request = request  # what its caller is to be answered to
+        self.claims: list[Claim] | None = None  # when it is answered, and the ticket is that of a group: as granted
 
 
 @final
@@ -625,20 +630,21 @@ class Census:
         self.seats_waiting = seats_waiting
 
 
-Command = Claim | Wait | Renew | Convert | End | Cancel | Hangup | Look
+Command = Claim | Group | Wait | Renew | Convert | End | Cancel | Hangup | Look
 
 # What a door may hand to the desk. A Wait needs no `request` there: it is its own.
-Request = Claim | Wait | WaitFor | Renew | Convert | End | Cancel | Look
+Request = Claim | Group | Wait | WaitFor | Renew | Convert | End | Cancel | Look
 
 
 @final
 class Granted:
     """News: a claim that waited, or a conversion that waited, has been granted."""
 
-    __slots__ = ("claim",)
+    __slots__ = ("claim", "together")
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, together: list[Claim] | None = None) -> None:
         self.claim = claim
+        self.together = together  # all of its group, of each of which there is news
 
 
 @final

@@ -1,4 +1,4 @@
-"""Every store keeps the contract of store.py: in memory, on paper, and in a real file with and without a thread.
+"""Every store keeps the contract, store.py and group.py: in memory, on paper, in a real file with and without a thread.
 
 What only some of them promise, such as outliving a restart, is tested beside them.
 """
@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.contracts.group import GroupContract
 from tests.contracts.store import StoreContract
 from tests.stores.rig import MemoryRig, PaperRig, Rig, SqliteRig
 
 
-class TestMemory(StoreContract):
+class TestMemory(StoreContract, GroupContract):
     @pytest.fixture
     def rig(self) -> Rig:
         return self.limited()
@@ -22,7 +23,7 @@ class TestMemory(StoreContract):
         return MemoryRig(**limits)
 
 
-class TestPaper(StoreContract):
+class TestPaper(StoreContract, GroupContract):
     """A shelf that performs one transaction at a time."""
 
     @pytest.fixture
@@ -47,7 +48,7 @@ class TestPaperOneByOne(TestPaper):
         return PaperRig(batch_max=1, **limits)
 
 
-class TestSqlite(StoreContract):
+class TestSqlite(StoreContract, GroupContract):
     """A shelf on a real file."""
 
     @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from holdfast.engine import group as groups
 from holdfast.engine.document import decode, encode
 from holdfast.engine.resource import Resource, everybody
 from holdfast.engine.table import Table
@@ -29,10 +30,12 @@ from holdfast.words import (
     Claim,
     Convert,
     End,
+    Group,
     Hangup,
     Mode,
     View,
     Wait,
+    member_ticket,
 )
 from tests.engine.naive import compatible
 
@@ -102,7 +105,8 @@ class Builder:
             actor = self.dice.choice(self.actors)
             if actor in self.world.blocked() and self.dice.random() < 0.85:
                 continue  # most callers do one thing at a time
-            self.dice.choices([self.claim, self.convert, self.wait, self.leave], [10, 3, 1, 0.3])[0](actor)
+            acts = [self.claim, self.claim_all, self.convert, self.wait, self.leave]
+            self.dice.choices(acts, [10, 2, 3, 1, 0.3])[0](actor)
         return self.world
 
     def new(self, actor: Actor, key: bytes) -> Claim:
@@ -126,6 +130,13 @@ class Builder:
         c.tracked = self.dice.random() < 0.15
         self.name(c)
         self.world.table.enqueue(c, NOW, [])
+
+    def claim_all(self, actor: Actor) -> None:
+        claims = [self.new(actor, key) for key in self.dice.sample(self.keys, 2)]
+        group = Group(b"g%d" % len(self.world.names), claims, FOREVER, tracked=self.dice.random() < 0.15)
+        group.session = actor[0]
+        groups.enqueue(self.world.table, group, NOW, [])
+        self.world.names += [(group.session, member_ticket(group.ticket, index)) for index in range(len(claims))]
 
     def convert(self, actor: Actor) -> None:
         held = [c for c in self.world.claims if actor_of(c) == actor and c.state is not WAITING]
@@ -207,7 +218,8 @@ def give_back(world: World, name: Name) -> None:
 
 def in_circles(world: World, actors: set[Actor]) -> set[Actor]:
     """List those of some actors that hinder themselves, over however many others."""
-    hindered_by = {one: {other for other in actors if hinders(world, one, other)} for one in actors}
+    counting = that_count(world)
+    hindered_by = {one: {other for other in actors if hinders(world, counting, one, other)} for one in actors}
     for middle in actors:
         for one in actors:
             if middle in hindered_by[one]:
@@ -215,27 +227,34 @@ def in_circles(world: World, actors: set[Actor]) -> set[Actor]:
     return {actor for actor in actors if actor in hindered_by[actor]}
 
 
-def hinders(world: World, one: Actor, other: Actor) -> bool:
+def hinders(world: World, counting: list[Claim], one: Actor, other: Actor) -> bool:
     """Say whether something that `one` waits for is kept from it by something that `other` has."""
-    return any(other in _who_hinders(r, one) for r in world.table.resources.values())
+    return any(other in _who_hinders(r, counting, one) for r in world.table.resources.values())
+
+
+def that_count(world: World) -> list[Claim]:
+    """List who waits so that its caller cannot go on, though it may be blocked by something that comes after that."""
+    counting = [c for c in world.claims if is_blocked(c)]
+    for c in counting:  # which becomes longer meanwhile
+        queue = queue_of(world.table.resources[c.key])
+        mine = [other for other in queue[: queue.index(c)] if actor_of(other) == actor_of(c)]
+        bond = c.bond if c.state is WAITING else None
+        tied = [o for o in world.claims if bond and o.bond and (o.session, o.bond.ticket) == (c.session, bond.ticket)]
+        counting += [other for other in mine + tied if other not in counting]
+    return counting
 
 
 def queue_of(r: Resource) -> list[Claim]:
     return [*(r.converting or {}).values(), *(r.waiting.values() if r.waiting is not None else [])]
 
 
-def _who_hinders(r: Resource, actor: Actor) -> set[Actor]:
+def _who_hinders(r: Resource, counting: list[Claim], actor: Actor) -> set[Actor]:
     queue = queue_of(r)
     found: set[Actor] = set()
     for at, c in enumerate(queue):
-        if actor_of(c) == actor and stands_in_its_own_way(queue[at:]):
+        if actor_of(c) == actor and c in counting:
             found |= {actor_of(h) for h in holders_in_the_way(r, c)} or _next_before(queue[:at], actor)
     return found
-
-
-def stands_in_its_own_way(queue: list[Claim]) -> bool:
-    """Say whether the caller of the first one is blocked by it, or by one of its own behind it."""
-    return any(is_blocked(c) and actor_of(c) == actor_of(queue[0]) for c in queue)
 
 
 def _next_before(queue: list[Claim], actor: Actor) -> set[Actor]:

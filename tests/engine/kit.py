@@ -3,6 +3,9 @@
 No expectation lives here, except that the invariants hold after everything that happens.
 """
 
+from collections.abc import Mapping
+
+from holdfast.engine import group as groups
 from holdfast.engine.invariants import check_table
 from holdfast.engine.resource import Resource, holders
 from holdfast.engine.table import Table
@@ -21,6 +24,7 @@ from holdfast.words import (
     End,
     Ended,
     Granted,
+    Group,
     Hangup,
     Nudged,
     Reason,
@@ -84,7 +88,11 @@ class Scene:
         return [self.name_of(c) for c in (self.key.converting or {}).values()]
 
     def name_of(self, c: Claim) -> str:
-        return next(name for name, claim in self.claims.items() if claim is c)
+        names = [name for name, claim in self.claims.items() if claim is c]
+        if names:
+            return names[0]
+        assert isinstance(c.ticket, bytes)
+        return c.ticket.decode()  # another one has its name by now
 
     def session(self, name: str) -> int:
         return self.sessions.setdefault(name, len(self.sessions) + 1)
@@ -117,6 +125,51 @@ class Scene:
         for number in range(count):
             c = bystander(KEY, UNLIMITED, number)
             assert self.table.enqueue(c, self.now, []) is Answer.GRANTED
+
+    def ask_all(
+        self,
+        name: str,
+        *keys: bytes,
+        want: int = EX,
+        wants: Mapping[bytes, int] | None = None,
+        units: int = 1,
+        limits: Mapping[bytes, int] | None = None,
+        lease: float | None = None,
+        patience: float | None = None,
+        queue: bool = True,
+        tracked: bool = False,
+        refuses: bool = False,
+        by: str | None = None,
+    ) -> Answer:
+        """Ask for several keys at once. The members of group `g` are called `g#0`, `g#1` and so on."""
+        wants, limits = wants or {}, limits or {}
+        claims = [
+            Claim(key, wants.get(key, want), units, limits.get(key, UNLIMITED), span(lease), span(patience))
+            for key in keys
+        ]
+        group = Group(name.encode(), claims, span(patience), queue, tracked, refuses)
+        group.session = self.session(by or name)
+        out: list[Effect] = []
+        known = groups.again(self.table, group, self.now, out)
+        if known is None:
+            known, self.hindered = groups.enqueue(self.table, group, self.now, out)
+        for index, c in enumerate(group.claims):
+            if c.book is not None:
+                self.claims[f"{name}#{index}"] = c
+        self.group = group
+        return self._seen(known, out)
+
+    def wait_all(self, name: str, patience: float | None = None, *, by: str | None = None) -> Answer:
+        """Wait for a group by its own ticket."""
+        out: list[Effect] = []
+        self.waited = Wait(self.session(by or name), name.encode(), span(patience))
+        return self._seen(self.table.wait(self.waited, self.now, out)[0], out)
+
+    def cancel_all(self, name: str, *, held: bool = False, by: str | None = None) -> Answer:
+        """End what is left of a group by its own ticket."""
+        out: list[Effect] = []
+        how = Cancel(self.session(by or name), name.encode(), held=held)
+        return self._seen(self.table.cancel(how, self.now, out)[0], out)
 
     def wait(self, name: str, patience: float | None = None) -> Answer:
         out: list[Effect] = []

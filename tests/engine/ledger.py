@@ -4,7 +4,7 @@ It knows no rule of admission, only what may never happen: overtaking, ending tw
 that is broken.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from holdfast.engine.resource import Resource, holders
@@ -51,6 +51,7 @@ class Entry:
     token: bytes = b""
     convert_deadline: int | None = None  # None: it does not convert
     kept: bool = False  # its session is gone, and it is not
+    group: tuple[Name, ...] = ()  # all that it was asked for with, itself among them
 
     @property
     def due(self) -> int:
@@ -106,9 +107,20 @@ class Ledger:
 
     # --- what effects say ---
 
-    def read(self, out: list[Effect], now: int, *, stuck: set[bytes], lapsing: int, asker: Name | None) -> None:
-        """Write down the effects of one command, in their order."""
+    def read(
+        self,
+        out: list[Effect],
+        now: int,
+        *,
+        stuck: set[bytes],
+        lapsing: int,
+        asker: Name | None,
+        withdrawn: Collection[Name] = (),
+    ) -> None:
+        """Write down the effects of one command, in their order. What it has `withdrawn` need not have been due."""
         dues: dict[bytes, int] = {}
+        known = self._groups_that_wait()
+        over = set(withdrawn)
         for effect in out:
             name = name_of(effect.claim)
             assert name in self.entries, "news of a claim that has ended"
@@ -116,7 +128,8 @@ class Ledger:
             if isinstance(effect, Granted):
                 self._read_granted(entry, effect.claim, now, dues, stuck, asker)
             elif isinstance(effect, Ended):
-                self._read_ended(entry, effect.reason, now, dues, lapsing)
+                self._read_ended(entry, effect.reason, now, dues, lapsing, over)
+                over.update(entry.group)  # of a group, one is due, and takes the others along
             elif isinstance(effect, Stayed):
                 self._read_stayed(entry, effect.reason, now, dues, lapsing)
             else:
@@ -124,6 +137,12 @@ class Ledger:
                 assert entry.fence
                 assert effect.claim.listens
                 assert name == asker or CLASH[entry.mode] & BIT[effect.want]
+        for group in known:
+            waiting = [name in self.entries and not self.entries[name].fence for name in group]
+            assert all(waiting) or not any(waiting), "a part of a group was left waiting"
+
+    def _groups_that_wait(self) -> set[tuple[Name, ...]]:
+        return {entry.group for entry in self.entries.values() if entry.group and not entry.fence}
 
     def _read_granted(
         self, entry: Entry, c: Claim, now: int, dues: dict[bytes, int], stuck: set[bytes], asker: Name | None
@@ -134,19 +153,24 @@ class Ledger:
             assert self.queues[entry.key][0] == entry.name, "granted ahead of an older waiter"
             self.queues[entry.key].pop(0)
             # However late the tick, whoever is out of patience gets only what came free before that.
-            in_time = entry.deadline > now or dues.get(entry.key, FOREVER) <= entry.deadline
-            assert in_time or entry.key in stuck
+            keys = {self.entries[name].key for name in entry.group} or {entry.key}
+            in_time = entry.deadline > now or any(dues.get(key, FOREVER) <= entry.deadline for key in keys)
+            assert in_time or keys & stuck
+            assert all(name in self.entries for name in entry.group), "a part of a group was granted"
         self._grant(entry, c, now, above=0 if entry.name == asker else self.fences[entry.key])
 
-    def _read_ended(self, entry: Entry, reason: Reason, now: int, dues: dict[bytes, int], lapsing: int) -> None:
+    def _read_ended(
+        self, entry: Entry, reason: Reason, now: int, dues: dict[bytes, int], lapsing: int, over: set[Name]
+    ) -> None:
         if reason is Reason.EXPIRED:
             assert entry.fence
             assert entry.deadline <= now
             self._in_order(entry, entry.deadline, dues)
         elif reason is Reason.TIMED_OUT:
             assert not entry.fence
-            assert entry.deadline <= now
-            self._in_order(entry, entry.deadline, dues)
+            if entry.name not in over:
+                assert entry.deadline <= now
+                self._in_order(entry, entry.deadline, dues)
         elif reason is Reason.LAPSED:
             assert entry.name[0] == lapsing
         self.strike(entry.name, reason)

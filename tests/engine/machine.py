@@ -3,11 +3,12 @@
 What must be true is said in ledger.py and in the invariants of the engine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from holdfast.engine import group as groups
 from holdfast.engine.invariants import check_table
 from holdfast.engine.table import Table
 from holdfast.testing.mint import CountingMint
@@ -20,11 +21,13 @@ from holdfast.words import (
     Convert,
     Effect,
     End,
+    Group,
     Hangup,
     Mode,
     Reason,
     Renew,
     Wait,
+    member_ticket,
 )
 from tests.engine.ledger import Entry, Ledger, Name, span
 
@@ -38,6 +41,13 @@ PATIENCE = st.one_of(SPANS, st.just(0))
 PICKS = st.integers(0, 1000)
 
 Act = Callable[[Table, list[Effect]], Answer | None]
+
+
+def ticket_of(member: Entry) -> bytes:
+    """Give the ticket of the group."""
+    ticket = member.name[1]
+    assert isinstance(ticket, bytes)
+    return ticket.partition(b"#")[0]
 
 
 def new_table() -> Table:
@@ -105,6 +115,112 @@ class Machine(RuleBasedStateMachine):
             }
             assert why[answer]
 
+    @rule(
+        session=SESSIONS,
+        keys=st.permutations(list(LIMITS)),
+        count=st.integers(2, len(LIMITS)),
+        wants=st.lists(MODES, min_size=len(LIMITS), max_size=len(LIMITS)),
+        lease=SPANS,
+        patience=PATIENCE,
+        tracked=st.booleans(),
+        odd=st.sampled_from(["", "", "", "", "try", "limit"]),
+    )
+    def enqueue_all(
+        self,
+        session: int,
+        keys: list[bytes],
+        count: int,
+        wants: list[Mode],
+        lease: int | None,
+        patience: int | None,
+        tracked: bool,
+        odd: str,
+    ) -> None:
+        """Ask for several keys at once."""
+        self.tickets += 1
+        ticket = b"group-%d" % self.tickets
+        names = tuple((session, member_ticket(ticket, index)) for index in range(count))
+        limits = LIMITS | ({keys[0]: 7} if odd == "limit" and keys[0] in self.table.resources else {})
+        asked = list(zip(names, keys, wants, strict=False))
+
+        def act(table: Table, out: list[Effect]) -> Answer:
+            claims = [Claim(key, want, 1, limits[key], span(lease), span(patience)) for _, key, want in asked]
+            group = Group(ticket, claims, span(patience), odd != "try", tracked)
+            group.session = session
+            return self.ask_for_all(table, group, out)
+
+        answer = self.perform(act)
+        for name, key, want in asked:
+            entry = Entry(name, key, want, span(lease), self.now + span(patience), group=names)
+            if answer is Answer.GRANTED:
+                self.ledger.hold(entry, self.claim(name), self.now)
+            elif answer is Answer.QUEUED:
+                self.ledger.queue(entry)
+        if answer not in (Answer.GRANTED, Answer.QUEUED):
+            assert answer is not None
+            why = {
+                Answer.BUSY: odd == "try",
+                Answer.TIMED_OUT: patience == 0,
+                Answer.LIMIT_MISMATCH: limits[keys[0]] == 7,
+                Answer.TOO_MANY_WAITERS: any(len(self.ledger.queues[key]) == WAITERS_MAX for key in keys[:count]),
+                Answer.NO_FENCE: self.mint_is_dry,
+            }
+            assert why[answer]
+
+    def ask_for_all(self, table: Table, group: Group, out: list[Effect]) -> Answer:
+        assert groups.again(table, group, self.now, out) is None
+        return groups.enqueue(table, group, self.now, out)[0]
+
+    @precondition(lambda self: self.has_groups())
+    @rule(pick=PICKS, patience=PATIENCE)
+    def wait_for_all(self, pick: int, patience: int | None) -> None:
+        group = self.pick_group(pick)
+        how = Wait(group[0].name[0], ticket_of(group[0]), span(patience))
+        withdrawn = [entry.name for entry in group if not entry.fence and patience == 0]
+        answer = self.perform(lambda table, out: table.wait(how, self.now, out)[0], withdrawn=withdrawn)
+        for entry in group:
+            if answer is Answer.GRANTED:
+                assert entry.fence
+                entry.deadline = self.now + entry.lease_ns
+            elif answer is Answer.QUEUED:
+                assert not entry.fence
+                entry.deadline = self.now + span(patience)
+            elif answer is Answer.TIMED_OUT:
+                assert self.ledger.gone[entry.name] is Reason.TIMED_OUT
+            else:
+                assert answer in (Answer.LEASE_EXPIRED, Answer.NOT_ENQUEUED)
+        if answer is Answer.GRANTED:
+            assert {entry.name for entry in group} == set(group[0].group), "what is left was taken for all of it"
+
+    @precondition(lambda self: self.has_groups())
+    @rule(pick=PICKS, held=st.booleans())
+    def cancel_all(self, pick: int, held: bool) -> None:
+        group = self.pick_group(pick)
+        how = Cancel(group[0].name[0], ticket_of(group[0]), held=held)
+        answer = self.perform(lambda table, out: table.cancel(how, self.now, out)[0], group[0])
+        left = [entry for entry in group if entry.name in self.ledger.entries]
+        if answer is Answer.ENDED:
+            assert held
+            for entry in left:
+                self.ledger.strike(entry.name, Reason.RELEASED)
+        elif answer is Answer.NOT_HELD:
+            assert all(entry.kept for entry in left)
+        elif answer is Answer.BUSY:
+            assert not held
+            assert all(entry.fence and entry.convert_deadline is None for entry in left)
+        else:
+            assert answer is Answer.CANCELLED
+            assert all(entry.fence and entry.convert_deadline is None for entry in left)
+
+    def has_groups(self) -> bool:
+        return any(entry.group for entry in self.ledger.entries.values())
+
+    def pick_group(self, pick: int) -> list[Entry]:
+        """Give what is left of a group."""
+        found = [entry for entry in self.ledger.entries.values() if entry.group]
+        group = found[pick % len(found)].group
+        return [self.ledger.entries[name] for name in group if name in self.ledger.entries]
+
     @precondition(lambda self: self.ledger.tokens)
     @rule(pick=PICKS, reason=st.sampled_from([Reason.RELEASED, Reason.BROKEN]), value=st.sampled_from([None, b"v"]))
     def end(self, pick: int, reason: Reason, value: bytes | None) -> None:
@@ -134,13 +250,15 @@ class Machine(RuleBasedStateMachine):
     def wait(self, pick: int, patience: int | None) -> None:
         entry = self.pick(pick)
         how = Wait(*entry.name, span(patience))
-        answer = self.perform(lambda table, out: table.wait(how, self.now, out)[0], entry)
+        withdrawn = entry.group if not entry.fence and patience == 0 else ()
+        answer = self.perform(lambda table, out: table.wait(how, self.now, out)[0], entry, withdrawn=withdrawn)
         if answer is Answer.GRANTED:
             assert entry.fence
             entry.deadline = self.now + entry.lease_ns
         elif answer is Answer.QUEUED:
             assert not entry.fence
-            entry.deadline = self.now + span(patience)
+            for name in entry.group or [entry.name]:
+                self.ledger.entries[name].deadline = self.now + span(patience)
         elif answer is Answer.TIMED_OUT:
             assert patience == 0
         elif answer is Answer.LEASE_EXPIRED:
@@ -258,14 +376,16 @@ class Machine(RuleBasedStateMachine):
         self.table.mint.dry = self.mint_is_dry
         return act(self.table, out), out
 
-    def perform(self, act: Act, asker: Entry | None = None, *, lapsing: int = 0) -> Answer | None:
+    def perform(
+        self, act: Act, asker: Entry | None = None, *, lapsing: int = 0, withdrawn: Collection[Name] = ()
+    ) -> Answer | None:
         """Run one command and write down its effects; a waiter that it withdrew is written down first."""
         stuck = {key for key, r in self.table.resources.items() if r.stuck}
         answer, out = self.apply(act)
         if asker is not None and not asker.fence and answer in (Answer.TIMED_OUT, Answer.CANCELLED):
             self.ledger.strike(asker.name, Reason.CANCELLED)
         name = None if asker is None else asker.name
-        self.ledger.read(out, self.now, stuck=stuck, lapsing=lapsing, asker=name)
+        self.ledger.read(out, self.now, stuck=stuck, lapsing=lapsing, asker=name, withdrawn=withdrawn)
         return answer
 
     @invariant()

@@ -120,3 +120,70 @@ class Naive:
             self.held.append(lock)
             granted.append(lock.name)
         return granted
+
+
+@dataclass
+class Wish:
+    """What somebody asks for in one go: a lock on each of these keys."""
+
+    name: str
+    locks: dict[str, Lock]
+
+
+@dataclass
+class NaiveKeys:
+    """Several keys, where one may ask for some of them at once; nobody converts. All who wait stand in one list."""
+
+    limit: int = 10**9
+    held: list[Wish] = field(default_factory=list)
+    waiting: list[Wish] = field(default_factory=list)
+
+    def ask(self, name: str, wants: dict[str, str], queue: bool = True) -> tuple[str, set[str]]:
+        wish = Wish(name, {key: Lock(name, want) for key, want in wants.items()})
+        if self._may_have(wish, self.waiting):
+            self.held.append(wish)
+            return "granted", set()
+        if not queue:
+            return "busy", set()
+        self.waiting.append(wish)
+        return "queued", set()
+
+    def give_back(self, name: str, key: str) -> set[str]:
+        """Give back one of the locks that somebody holds."""
+        wish = next(wish for wish in self.held if wish.name == name)
+        del wish.locks[key]
+        if not wish.locks:
+            self.held.remove(wish)
+        return self._grant_pass()
+
+    def withdraw(self, name: str) -> set[str]:
+        self.waiting = [wish for wish in self.waiting if wish.name != name]
+        return self._grant_pass()
+
+    def holders(self, key: str) -> list[Lock]:
+        return [wish.locks[key] for wish in self.held if key in wish.locks]
+
+    def queue(self, key: str) -> list[str]:
+        return [wish.name for wish in self.waiting if key in wish.locks]
+
+    def _may_have(self, wish: Wish, before: list[Wish]) -> bool:
+        """Say whether all of it is free, and nobody who came before waits for any of it."""
+        for key, lock in wish.locks.items():
+            if any(key in other.locks for other in before):
+                return False
+            held = self.holders(key)
+            if len(held) >= self.limit or not all(compatible(other.mode, lock.mode) for other in held):
+                return False
+        return True
+
+    def _grant_pass(self) -> set[str]:
+        granted: set[str] = set()
+        at = 0
+        while at < len(self.waiting):
+            if self._may_have(self.waiting[at], self.waiting[:at]):
+                granted.add(self.waiting[at].name)
+                self.held.append(self.waiting.pop(at))
+                at = 0
+            else:
+                at += 1
+        return granted

@@ -115,7 +115,7 @@ def test_nothing_is_forgotten_here_that_a_resource_or_a_claim_knows() -> None:
     everything = {"agenda", "converting", "listed", "many", "sole", "sought", "waiting", "wake", *OF_RESOURCES}
     assert everything == slots_of("engine/resource.py", "Resource")
     assert {"book", "more", *OF_CLAIMS} == slots_of("words.py", "Claim") | {"secret"}
-    # A rival is only of use while a refusal is being answered.
+    # A rival is only of use while a refusal is being answered; test_bond.py has the bonds.
     assert {"rival", "bond", *OF_MORE} == slots_of("words.py", "More")
 
 
@@ -295,6 +295,17 @@ def test_a_reload_changes_nothing_that_anybody_can_see() -> None:
     assert facts(scene.key) == before
     assert [(when, n) for when, n, _ in scene.table._wakes] == wakes
     check_table(scene.table, scene.now)
+
+
+def test_what_outlived_its_session_without_a_name_is_in_nobodys_book_after_a_reload() -> None:
+    scene = Scene()
+    scene.ask("a")
+    c = Claim(KEY, NL, 1, UNLIMITED, FOREVER, FOREVER)
+    c.session, c.ticket = scene.session("b"), 1
+    scene.table.enqueue(c, scene.now, [])
+    scene.hangup("b", keep_held=True)
+    reload(scene.table, KEY)
+    assert [(c.kept, c.book is None) for c in holders(scene.key)] == [(False, False), (True, True)]
 
 
 def test_after_a_reload_sessions_find_their_claims_and_deadlines_are_met() -> None:

@@ -17,8 +17,10 @@ from holdfast.engine.graph import (
     deadlocks,
     explain,
 )
+from holdfast.engine.table import Table
 from holdfast.engine.view import view_of, views_of
-from holdfast.words import CW, EX, PR, UNLIMITED, Look, View
+from holdfast.testing.mint import CountingMint
+from holdfast.words import CW, EX, FOREVER, PR, SECOND, UNLIMITED, Claim, Look, View
 from tests.engine.graphs import (
     Actor,
     Builder,
@@ -28,7 +30,7 @@ from tests.engine.graphs import (
     is_blocked,
     play_out,
     queue_of,
-    stands_in_its_own_way,
+    that_count,
 )
 from tests.engine.graphs import actor_of as by
 from tests.engine.kit import KEY, Scene
@@ -66,16 +68,13 @@ def as_text(cycles: list[Cycle]) -> list[str]:
 
 def check_cycle(cycle: Cycle, end: World) -> None:
     """Each is in the way of the one before, on the key that is named, with what is named."""
+    counting = that_count(end)
     for edge, following in zip(cycle.edges, [*cycle.edges[1:], cycle.edges[0]], strict=True):
         hindrance = edge.hindrance
         assert hindrance.party.actor == following.party.actor
         r = end.table.resources[edge.key]
         queue = queue_of(r)
-        mine = [
-            c
-            for at, c in enumerate(queue)
-            if by(c) == edge.party.actor and c.want == edge.want and stands_in_its_own_way(queue[at:])
-        ]
+        mine = [c for c in queue if by(c) == edge.party.actor and c.want == edge.want and c in counting]
         assert mine
         if hindrance.ahead:
             before = [c for c in queue_of(r) if c.order < max(c.order for c in mine) or not c.order]
@@ -225,13 +224,19 @@ def test_an_explanation_tells_of_a_cycle_that_it_leads_to(scene: Scene) -> None:
 
 
 def test_an_explanation_has_an_end() -> None:
-    scene = Scene(keys_max=10_000)
-    for number in range(HINDRANCES_MAX + 1):
-        scene.ask(f"reader{number}", PR)
+    table = Table(CountingMint(), 10_000, 0, SECOND)
+
+    def ask(session: int, key: bytes, want: int = EX) -> None:
+        c = Claim(key, want, 1, UNLIMITED, FOREVER, FOREVER)
+        c.session, c.ticket = session, len(table.sessions.get(session, ())) + 1
+        table.enqueue(c, 0, [])
+
     for number in range(CHAIN_MAX + 10):
-        scene.ask(f"held{number}", key=b"%d" % number, by=f"S{number}")
+        ask(number, b"%d" % number)
     for number in range(CHAIN_MAX + 9):
-        scene.ask(f"wanted{number}", key=b"%d" % (number + 1), by=f"S{number}")
-    assert len(explain(views(scene), b"0").chain) == CHAIN_MAX
-    scene.ask("writer")
-    assert len(explain(views(scene), KEY).queue[0].hindrances) == HINDRANCES_MAX
+        ask(number, b"%d" % (number + 1))
+    assert len(explain(views_of(table, Look(deep=True)), b"0").chain) == CHAIN_MAX
+    for number in range(HINDRANCES_MAX + 1):
+        ask(10_000 + number, KEY, PR)
+    ask(20_000, KEY)
+    assert len(explain(views_of(table, Look(deep=True)), KEY).queue[0].hindrances) == HINDRANCES_MAX

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
+from holdfast.engine.bond import Ties
 from holdfast.engine.invariants import check, check_table
 from holdfast.engine.queue import Queue
-from holdfast.engine.resource import Resource, everybody, turn_of
-from holdfast.words import BIT, CR, CW, EX, FOREVER, GONE, HELD, PR, PW, WAITING, Reason
+from holdfast.engine.resource import Resource, everybody, join_waiting, leave_waiting, turn_of
+from holdfast.words import BIT, CR, CW, EX, FOREVER, GONE, HELD, NL, PR, PW, WAITING, Reason
 from tests.engine.kit import KEY, Scene
 
 # What a test does to a healthy scene.
@@ -274,3 +275,97 @@ def test_a_broken_table_is_noticed(name: str) -> None:
     with pytest.raises(AssertionError) as caught:
         check_table(scene.table, scene.now)
     assert caught.traceback[-1].name == "check_table"
+
+
+# --- groups ---
+
+OTHER = b"orders/18"
+
+
+def tied() -> Scene:
+    """Set a scene where two groups wait for the same two keys, one of which is taken."""
+    scene = Scene()
+    scene.ask("a")
+    scene.ask_all("g", KEY, OTHER, patience=50)
+    scene.ask_all("h", OTHER, KEY, patience=60)
+    return scene
+
+
+def of_bond(name: str, **facts: object) -> Break:
+    """Change facts of what ties a claim to its group."""
+
+    def change(scene: Scene) -> None:
+        for fact, value in facts.items():
+            setattr(scene[name].bond, fact, value)
+
+    return change
+
+
+def left_alone(scene: Scene) -> None:
+    leave_waiting(scene.table.resources[OTHER], scene["g#1"])
+    scene["g#1"].state = GONE
+
+
+def forgotten_far_away(scene: Scene) -> None:
+    scene.end("a")
+    for r in scene.table.resources.values():
+        r.many, r.sole, r.mask, r.used = None, None, 0, 0
+    for name in ("g#0", "g#1"):
+        c = scene[name]
+        c.state, c.mode, c.token, c.tail, c.deadline = WAITING, NL, b"", b"", scene.now
+        r = scene.table.resources[c.key]
+        waiting, r.waiting = r.waiting, None
+        join_waiting(r, c)
+        assert waiting is not None
+        for other in waiting.values():
+            join_waiting(r, other)
+
+
+def crosswise(scene: Scene) -> None:
+    r = scene.table.resources[OTHER]
+    r.waiting = None
+    join_waiting(r, scene["h#0"])
+    join_waiting(r, scene["g#1"])
+
+
+def tied_elsewhere(scene: Scene) -> None:
+    bond = scene["g#1"].bond
+    assert bond is not None
+    bond.ties = Ties(scene.table.resources)
+
+
+def loose(scene: Scene) -> None:
+    scene.table.ties.loose.append(scene.key)
+
+
+# What is broken, how, and which check has to notice.
+GROUP_BREAKS: dict[str, tuple[Break, str]] = {
+    "a group that could have been granted": (forgotten_far_away, "_check_queues"),
+    "a part of a group that waits alone": (left_alone, "check_table"),
+    "two groups that wait for each other": (crosswise, "_check_groups"),
+    "a key that something has happened to and nobody sees to": (loose, "_check_groups"),
+    "a patience of its own": (set_of("g#1", deadline=FOREVER - 1, patience_ns=FOREVER), "_check_group"),
+    "a wait for a part only": (set_of("g#1", tracked=True), "_check_group"),
+    "a bond to another table": (tied_elsewhere, "_check_group"),
+    "a bond of another group": (of_bond("g#1", number=7), "_check_group"),
+    "a bond in another place": (of_bond("g#1", index=0), "_check_group"),
+}
+
+
+def test_healthy_groups_pass() -> None:
+    scene = tied()
+    check_table(scene.table, scene.now)
+    scene.mint.dry = True
+    scene.end("a")
+    assert scene.key.stuck
+    check_table(scene.table, scene.now)
+
+
+@pytest.mark.parametrize("name", GROUP_BREAKS)
+def test_a_broken_group_is_noticed_by_the_check_that_is_there_for_it(name: str) -> None:
+    scene = tied()
+    break_it, checker = GROUP_BREAKS[name]
+    break_it(scene)
+    with pytest.raises(AssertionError) as caught:
+        check_table(scene.table, scene.now)
+    assert checker in {entry.name for entry in caught.traceback[-3:]}  # below it may be a comprehension

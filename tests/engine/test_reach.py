@@ -1,4 +1,4 @@
-"""What is reached from a key, and which keys a deadlock could go over; that nothing is missing is tested in test_graph.py.
+"""What is reached from a key, and which keys a deadlock could go over; test_graph.py says that nothing is missing.
 
 Nothing is changed by asking.
 """

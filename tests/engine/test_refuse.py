@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from holdfast.engine import group as groups
 from holdfast.engine.document import encode
-from holdfast.words import CW, EX, PR, WAITING, Answer, Claim, Convert, Effect, Reason
+from holdfast.words import CW, EX, FOREVER, PR, WAITING, Answer, Claim, Convert, Effect, Group, Reason
 from tests.engine.graphs import NOW, Builder, World, actor_of, in_circles, play_out
 from tests.engine.kit import KEY, Scene
 
@@ -119,3 +120,36 @@ def test_a_first_phase_counts_as_if_somebody_waited_for_it() -> None:
     c = Claim(KEY, EX, 1, 1 << 60, 1 << 63, 1 << 63, tracked=True)
     c.session, c.ticket, c.refuses = scene.session("A"), b"a2", True
     assert scene.table.enqueue(c, scene.now, []) is Answer.WOULD_DEADLOCK
+
+
+@pytest.mark.parametrize("batch", range(5))
+def test_a_group_is_refused_iff_it_would_close_a_circle(batch: int) -> None:
+    refused = 0
+    for seed in range(batch * WORLDS // 5, (batch + 1) * WORLDS // 5):
+        builder = Builder(seed)
+        world, twin = builder.build(), builder.world.copy()
+        actor, keys = builder.dice.choice(builder.actors), builder.dice.sample(builder.keys, 2)
+        claims = [builder.new(actor, key) for key in keys]
+        same = [Claim(c.key, c.want, c.units, c.limit, c.lease_ns, c.patience_ns) for c in claims]
+        for c in same:
+            c.session, c.owner = actor
+        twin.names = [*twin.names, (actor[0], b"new#0"), (actor[0], b"new#1")]
+        answer = ask_all(twin, same, refuses=False)
+        expected = Answer.WOULD_DEADLOCK if answer is Answer.QUEUED and closes_a_circle(twin, same[0]) else answer
+        before = documents(world)
+        assert ask_all(world, claims, refuses=True) is expected, seed
+        if expected is Answer.WOULD_DEADLOCK:
+            refused += 1
+            assert {key: document for key, document in documents(world).items() if key in before} == before
+            assert not any(is_known(world, c) for c in claims)
+    assert refused
+
+
+def ask_all(world: World, claims: list[Claim], *, refuses: bool) -> Answer:
+    group = Group(b"new", claims, FOREVER, refuses=refuses)
+    group.session = claims[0].session
+    return groups.enqueue(world.table, group, NOW, [])[0]
+
+
+def is_known(world: World, c: Claim) -> bool:
+    return world.table.find(c.session, c.ticket) is not None

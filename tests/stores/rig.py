@@ -34,6 +34,7 @@ from holdfast.words import (
     Effect,
     End,
     Granted,
+    Group,
     Hangup,
     Look,
     Proof,
@@ -164,6 +165,20 @@ class Rig:
         claim = self.claim(key, want, **more)
         self.do(claim)
         return claim
+
+    def group(self, *keys: bytes, session: int = 1, patience_s: float | None = None, **more: Any) -> Group:
+        """Make a group; nobody is asked yet."""
+        tracked, queue = more.pop("tracked", False), more.pop("queue", True)
+        ticket = more.pop("ticket", b"group-%d" % self.tickets)
+        claims = [self.claim(key, session=session, patience_s=patience_s, **more) for key in keys]
+        group = Group(ticket, claims, span(patience_s), queue, tracked)
+        group.session = session
+        return group
+
+    def ask_all(self, *keys: bytes, **more: Any) -> Group:
+        group = self.group(*keys, **more)
+        self.do(group)
+        return group
 
     def now_is(self, claim: Claim) -> Claim:
         """Give the claim as its session last heard of it."""

@@ -3,7 +3,6 @@
 With `trouble`, every transaction fails once before it succeeds, and must have left everything as it was.
 """
 
-from copy import copy
 from typing import Any
 
 from holdfast.engine.document import decode
@@ -16,7 +15,21 @@ from holdfast.stores.shelf import Shelf
 from holdfast.testing.clock import HandClock
 from holdfast.testing.hand_runner import HandRunner
 from holdfast.testing.paper_backend import PaperBackend
-from holdfast.words import Answer, Cancel, Claim, Command, Convert, Effect, Hangup, Look, Mint, Request, View, Wait
+from holdfast.words import (
+    Answer,
+    Cancel,
+    Claim,
+    Command,
+    Convert,
+    Effect,
+    Group,
+    Hangup,
+    Look,
+    Mint,
+    Request,
+    View,
+    Wait,
+)
 
 Trouble = tuple[str, type[StoreBusy] | type[StoreFailed]]
 
@@ -35,6 +48,26 @@ def essence(r: Resource) -> tuple[object, ...]:
         for c in (r.waiting.values() if r.waiting is not None else [])
     ]
     return r.fence, r.version, r.limit, held, waiting, r.value, r.value_seq, r.value_valid
+
+
+def copy_of(command: Command) -> Command:
+    """Copy what is asked for, so that it can be asked for again."""
+    if isinstance(command, Claim):
+        return _copy_of_claim(command)
+    if isinstance(command, Group):
+        claims = [_copy_of_claim(c) for c in command.claims]
+        same = Group(command.ticket, claims, command.patience_ns, command.queue, command.tracked, command.refuses)
+        same.session = command.session
+        return same
+    return command  # nothing becomes of it
+
+
+def _copy_of_claim(c: Claim) -> Claim:
+    same = Claim(
+        c.key, c.want, c.units, c.limit, c.lease_ns, c.patience_ns, queue=c.queue, tracked=c.tracked, listens=c.listens
+    )
+    same.session, same.ticket, same.owner, same.about, same.refuses = c.session, c.ticket, c.owner, c.about, c.refuses
+    return same
 
 
 class ShelfTable(Sink):
@@ -80,6 +113,9 @@ class ShelfTable(Sink):
         return self._do(command, now, out)[0]
 
     renew = end = enqueue
+
+    def enqueue_all(self, command: Group, now: int, out: list[Effect]) -> Answer:
+        return self._do(command, now, out)[0]
 
     def wait(self, command: Wait | Convert | Cancel, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
         return self._do(command, now, out)
@@ -127,7 +163,7 @@ class ShelfTable(Sink):
         self.clock.advance_to(now)
         if self.trouble is not None:
             self._begin_trouble()
-            answered = self._submit(copy(command), out)
+            answered = self._submit(copy_of(command), out)
             if not self._end_trouble():
                 return answered
             assert out == []

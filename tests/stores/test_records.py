@@ -15,6 +15,7 @@ from holdfast.testing.paper_backend import PaperBackend
 from holdfast.words import CW, EX, PR, RESIDENT, SECOND, Answer, Convert, End, Ended, Granted, Hangup, Reason, Stayed
 from tests.stores.rig import KEY, PaperRig
 
+LEFT, RIGHT = b"lock:left", b"lock:right"
 LEASE_ID = b"12345678-1234-4123-a123-123456789abc"
 
 
@@ -226,6 +227,51 @@ def test_a_converting_holder_is_told_that_it_is_broken() -> None:
     rig.probe()
     assert rig.log.take() == [(Ended, Reason.BROKEN)] * 2
     assert Stayed not in rig.log.take()
+
+
+def test_a_group_is_not_granted_what_somebody_else_has_taken_since() -> None:
+    rig = PaperRig()
+    rig.ask(LEFT)
+    group = rig.ask_all(LEFT, RIGHT, session=2)
+    rig.log.take()
+    rig.paper.scribble(released(rig, fence=1, version=2, key=LEFT))
+    rig.paper.scribble(foreign(rig, fence=1, version=1, key=RIGHT))
+    assert rig.probe() is None
+    assert rig.log.take() == [(Ended, Reason.BROKEN)]
+    assert rig.held() == {RIGHT: [1]}
+    rig.after(10)
+    assert rig.held() == {claim.key: [rig.now_is(claim).fence] for claim in group.claims}
+    assert [rig.now_is(claim).fence for claim in group.claims] == [2, 2]
+
+
+@pytest.mark.parametrize("call", ["keep", "commit"])
+def test_a_group_whose_grant_cannot_be_kept_waits_as_before(call: str) -> None:
+    rig = PaperRig()
+    held = rig.ask(LEFT)
+    group = rig.ask_all(LEFT, RIGHT, session=2)
+    rig.ask(RIGHT, session=3)
+    rig.log.take()
+    rig.paper.refused = {call: StoreFailed}
+    assert rig.end(held) is Answer.STORE_FAILED
+    rig.paper.refused = {}
+    assert rig.held() == {LEFT: [1]}
+    rig.log.take()
+    assert rig.end(held) is Answer.ENDED
+    assert rig.log.take() == [Answer.ENDED, Granted, Granted]
+    assert rig.held() == {claim.key: [rig.now_is(claim).fence] for claim in group.claims}
+
+
+def test_a_group_that_cannot_be_kept_has_never_been_asked_for() -> None:
+    rig = PaperRig()
+    rig.ask(LEFT)
+    rig.paper.refused = {"commit": StoreBusy}
+    group = rig.ask_all(LEFT, RIGHT, session=2, ticket=b"once")
+    rig.hangup(1)
+    rig.paper.refused = {}
+    rig.after(1)
+    assert rig.held() == {}
+    rig.ask_all(*(claim.key for claim in group.claims), session=2, ticket=b"once")
+    assert sorted(rig.held()) == [LEFT, RIGHT]
 
 
 def test_a_free_key_that_somebody_else_has_used_goes_on_above_their_fences() -> None:

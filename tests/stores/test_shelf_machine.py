@@ -17,14 +17,15 @@ from holdfast.stores.backend import Record
 from holdfast.stores.fence import DenseMint
 from holdfast.testing.mint import CountingMint
 from holdfast.testing.paper_backend import PaperBackend
-from holdfast.words import EX, RESIDENT, SECOND, UNLIMITED, Answer, Claim, Effect, Reason
+from holdfast.words import EX, RESIDENT, SECOND, UNLIMITED, Answer, Effect, Group, Reason
 from tests.engine.ledger import Entry, span
 from tests.engine.machine import LIMITS, WAITERS_MAX, Machine
 from tests.stores.rig import PaperDice
 from tests.stores.shelf_table import ShelfTable
 
 # The keys that others may write, too: they know of no limits.
-STRANGE = st.sampled_from([key for key, limit in LIMITS.items() if limit == UNLIMITED])
+STRANGE_KEYS = [key for key, limit in LIMITS.items() if limit == UNLIMITED]
+STRANGE = st.sampled_from(STRANGE_KEYS)
 CALLS = ["begin", "has_changed", "load", "load_busy", "keep", "commit"]
 
 
@@ -67,6 +68,9 @@ class ShelfMachine(Machine):
         self.table.trouble = call, kind
         self.paper.torn_records = torn
 
+    def ask_for_all(self, table: Any, group: Group, out: list[Effect]) -> Answer:
+        return table.enqueue_all(group, self.now, out)
+
     @rule()
     def restart(self) -> None:
         """Whoever holds keeps it until the lease ends; all others are gone."""
@@ -81,7 +85,8 @@ class ShelfMachine(Machine):
                 self.ledger.gone[entry.name] = Reason.LAPSED
                 continue
             name = (RESIDENT, entry.name[1])
-            after = replace(entry, name=name, want=entry.mode, convert_deadline=None, kept=True)
+            group = tuple((RESIDENT, ticket) for _, ticket in entry.group)
+            after = replace(entry, name=name, group=group, want=entry.mode, convert_deadline=None, kept=True)
             self.ledger.entries[name] = after
 
     # --- strangers ---
@@ -93,32 +98,47 @@ class ShelfMachine(Machine):
     @rule(key=STRANGE, seconds=st.integers(0, 5), odd=st.booleans())
     def stranger_acquires(self, key: bytes, seconds: int, odd: bool) -> None:
         """Somebody else gives the key to somebody, whoever has it. Their server does not know what we wrote beside."""
-        was = self.record(key)
-        self.strangers += 1
-        lease_id = b"odd" if odd else b"%08d-1234-4123-a123-123456789abc" % self.strangers
-        fence, deadline = was.fence + 1, self.now + span(seconds)
-        self.paper.scribble(Record(key, fence, was.version + 1, was.document, b"them", lease_id, fence, deadline))
-        self.heed(key, fence)
-        (c,) = holders(self.table.resources[key])
-        self.remember(c)
+        fence = self.scribble_holder(key, seconds, odd)
+        self.heed({key: fence})
+        self.remember(key)
 
     @precondition(lambda self: self.is_open_to_strangers())
     @rule(key=STRANGE, grants=st.integers(0, 2))
     def stranger_releases(self, key: bytes, grants: int) -> None:
         """Somebody else has held the key so often since we last looked, and left it free."""
+        if grants or self.record(key).fence:
+            self.heed({key: self.scribble_free(key, grants)})
+
+    @precondition(lambda self: self.is_open_to_strangers())
+    @rule(keys=st.permutations(STRANGE_KEYS), seconds=st.integers(1, 5))
+    def stranger_moves_on(self, keys: list[bytes], seconds: int) -> None:
+        """Somebody else has left one key and taken another since we last looked."""
+        left, taken = keys
+        fences = {left: self.scribble_free(left, 1), taken: self.scribble_holder(taken, seconds, odd=False)}
+        self.heed(fences)
+        self.remember(taken)
+
+    def scribble_holder(self, key: bytes, seconds: int, odd: bool) -> int:
         was = self.record(key)
-        if not grants and not was.fence:
-            return
+        self.strangers += 1
+        lease_id = b"odd" if odd else b"%08d-1234-4123-a123-123456789abc" % self.strangers
+        fence, deadline = was.fence + 1, self.now + span(seconds)
+        self.paper.scribble(Record(key, fence, was.version + 1, was.document, b"them", lease_id, fence, deadline))
+        return fence
+
+    def scribble_free(self, key: bytes, grants: int) -> int:
+        was = self.record(key)
         fence = was.fence + grants
         self.paper.scribble(Record(key, fence, was.version + 1 + grants, was.document, held_fence=fence))
-        self.heed(key, fence)
+        return fence
 
     def is_open_to_strangers(self) -> bool:
         return not self.mint_is_dry and not any(r.stuck for r in self.table.resources.values())
 
-    def heed(self, key: bytes, fence: int) -> None:
+    def heed(self, fences: dict[bytes, int]) -> None:
         """Let the shelf hear of it."""
-        self.ledger.fences[key] = max(fence, self.ledger.fences[key])
+        for key, fence in fences.items():
+            self.ledger.fences[key] = max(fence, self.ledger.fences[key])
 
         def act(table: ShelfTable, out: list[Effect]) -> Answer | None:
             table.probe(self.now, out)
@@ -131,7 +151,9 @@ class ShelfMachine(Machine):
         assert all(effect.claim.owner == b"them" for effect in strangers)
         self.ledger.read(known, self.now, stuck=set(LIMITS), lapsing=-1, asker=None)
 
-    def remember(self, c: Claim) -> None:
+    def remember(self, key: bytes) -> None:
+        """Write down whom a stranger has given the key to."""
+        (c,) = (c for c in holders(self.table.resources[key]) if c.owner == b"them")
         name = (c.session, c.ticket)
         self.ledger.entries[name] = Entry(name, c.key, EX, c.lease_ns, c.deadline, c.mode, c.fence, c.token, kept=True)
         self.ledger.tokens.append((c.key, c.token))

@@ -101,6 +101,25 @@ def test_a_lease_that_never_ends_does_not_end_and_is_shown_far_in_the_future(rig
     assert deadlines[KEY] >= FOREVER
 
 
+def test_of_a_group_a_kill_leaves_all_or_nothing(rig: SqliteRig) -> None:
+    keys = (b"lock:left", b"lock:right", b"sem:seats")
+    held = rig.ask_all(*keys, session=1, lease_s=30)
+    rig.ask_all(*reversed(keys), session=2)
+    fences = rig.held()
+    assert sorted(fences) == sorted(keys)
+    rig.restart()
+    assert rig.held() == fences
+    assert rig.census().waiting == 0
+    again = rig.ask_all(*keys, session=9, ticket=held.ticket)
+    assert [rig.now_is(claim).fence for claim in again.claims] == [fences[key][0] for key in keys]
+    assert rig.renew(again.claims[0], 60) is Answer.RENEWED
+    rig.restart()
+    rig.after(30)
+    assert list(rig.held()) == [keys[0]]
+    rig.after(30)
+    assert rig.held() == {}
+
+
 # --- what people see ---
 
 

@@ -14,8 +14,14 @@ from tests.stories.test_line_stories import scenes
 STORIES = sorted(Path(__file__).parent.glob("*.txt"))
 
 
+# What is another story here: a client that asks for another mode gives up what it asked for before.
+OTHERWISE = "# One conversion at a time"
+
+
 def can_be_told(text: str) -> bool:
-    return all(is_spoken(action) for action, _ in scenes(text) if isinstance(action, Do))
+    return not text.startswith(OTHERWISE) and all(
+        is_spoken(action) for action, _ in scenes(text) if isinstance(action, Do)
+    )
 
 
 def audible(action: Action, expected: list[Expect], gone: set[str]) -> list[Expect]:
@@ -54,7 +60,8 @@ def test_the_story_goes_as_it_says_through_the_native_door(story: Path) -> None:
 
 def test_nearly_all_stories_can_be_told() -> None:
     left_out = {path.stem for path in STORIES if not can_be_told(path.read_text())}
-    assert left_out == {"conversion_patience", "patience"}  # to withdraw a conversion alone, and to wait for no time
+    withdrawals = {"conversion_patience", "patience"}  # to withdraw a conversion alone, and to wait for no time
+    assert left_out == {*withdrawals, "conversion_once", "group", "group_patience"}  # groups are answered as one
 
 
 @pytest.mark.parametrize(

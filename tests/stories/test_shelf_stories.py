@@ -14,6 +14,7 @@ from holdfast.stores.sqlite import SqliteBackend
 from holdfast.testing.paper_backend import PaperBackend
 from holdfast.testing.stage import IDLE_MAX_NS, KEYS_MAX, BareStage
 from holdfast.testing.story import parse, replay
+from holdfast.words import Answer, Effect, Group
 from tests.stores.shelf_table import ShelfTable
 from tests.stories.test_stories import STORIES
 
@@ -26,6 +27,10 @@ class ShelfStage(BareStage):
         self.table: Any = ShelfTable(
             backend, self.mint, self.now, keys_max=KEYS_MAX, waiters_max=0, idle_max_ns=IDLE_MAX_NS
         )
+
+    def ask_for_all(self, group: Group, out: list[Effect]) -> Answer:
+        answer: Answer = self.table.enqueue_all(group, self.now, out)
+        return answer
 
 
 @pytest.fixture(params=["paper", "sqlite"])

@@ -6,6 +6,7 @@ The caller is answered by value; third parties hear through `out`. Changing mode
 from collections.abc import Callable
 
 from holdfast.engine import value as block
+from holdfast.engine.bond import end_waiting, rival_of
 from holdfast.engine.nudge import nudge_holders
 from holdfast.engine.resource import Resource, first_holder, fits, grant, holder, is_proven, join_waiting, note, remove
 from holdfast.engine.serve import serve
@@ -82,8 +83,8 @@ def wait(r: Resource, c: Claim, patience_ns: int, now: int, mint: Mint, out: lis
         note(r, c, c.deadline)
         return GRANTED
     if patience_ns == 0:
-        c.rival = first_holder(r)
-        remove(r, c, Reason.TIMED_OUT)
+        c.rival = rival_of(r, c)
+        end_waiting(r, c, Reason.TIMED_OUT, now, out)
         serve(r, now, mint, out)
         return Answer.TIMED_OUT
     c.awaited = True

@@ -6,6 +6,7 @@ Statements S7 to S23. The old mode stays in force until the new one is granted; 
 from collections.abc import Callable
 
 from holdfast.engine import value as block
+from holdfast.engine.bond import end_waiting
 from holdfast.engine.nudge import nudge_holders
 from holdfast.engine.resource import (
     Resource,
@@ -13,7 +14,6 @@ from holdfast.engine.resource import (
     join_converting,
     leave_converting,
     note,
-    remove,
     restart_lease,
 )
 from holdfast.engine.serve import may_convert, serve
@@ -59,6 +59,8 @@ def convert(
     c.convert_deadline = now + how.patience_ns
     note(r, c, c.convert_deadline)
     nudge_holders(r, want, out, asker=c)
+    if r.stuck:
+        serve(r, now, mint, out)  # whoever fits and has no fence may have to wait for this conversion now
     return Answer.CONVERTING
 
 
@@ -91,7 +93,7 @@ def _would_deadlock(r: Resource, c: Claim) -> bool:
 def cancel(r: Resource, c: Claim, now: int, mint: Mint, out: list[Effect]) -> Answer:
     """Withdraw what waits: a waiter goes (S21), a conversion falls back (S22), a holder stays (S23)."""
     if c.state is WAITING:
-        remove(r, c, Reason.CANCELLED)
+        end_waiting(r, c, Reason.CANCELLED, now, out)
     elif c.state is CONVERTING:
         fall_back(r, c, Reason.CANCELLED, out)
     else:

@@ -7,8 +7,9 @@ from heapq import heapify, heappop
 from typing import Final
 
 from holdfast.engine import value as block
+from holdfast.engine.bond import end_waiting, rival_of
 from holdfast.engine.convert import fall_back
-from holdfast.engine.resource import Resource, everybody, first_holder, holders_count, remove, turn_of
+from holdfast.engine.resource import Resource, everybody, holders_count, remove, turn_of
 from holdfast.engine.serve import FENCE_RETRY_NS, serve
 from holdfast.words import FOREVER, GONE, WAITING, Claim, Effect, Ended, Mint, Reason
 
@@ -33,13 +34,15 @@ def expire(r: Resource, now: int, mint: Mint, out: list[Effect]) -> None:
 
 def _run_out(r: Resource, c: Claim, now: int, out: list[Effect]) -> None:
     was, mode = c.state, c.mode
-    reason = Reason.TIMED_OUT if was is WAITING else Reason.EXPIRED
-    if was is WAITING:
-        c.rival = first_holder(r)
-    remove(r, c, reason)
-    block.on_end(r, mode, reason, None)
     r.touched = now
-    out.append(Ended(c, reason, was))
+    if was is WAITING:
+        c.rival = rival_of(r, c)
+        out.append(Ended(c, Reason.TIMED_OUT, was))
+        end_waiting(r, c, Reason.TIMED_OUT, now, out)
+        return
+    remove(r, c, Reason.EXPIRED)
+    block.on_end(r, mode, Reason.EXPIRED, None)
+    out.append(Ended(c, Reason.EXPIRED, was))
 
 
 def _next_due(r: Resource, now: int) -> Claim | None:

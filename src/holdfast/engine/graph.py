@@ -116,19 +116,17 @@ def deadlocked(views: list[View]) -> set[Actor]:
     return Knot(views).stuck
 
 
-def closes(views: list[View], newcomers: list[tuple[bytes, int, Waiter]]) -> bool:
-    """Say whether somebody would close a cycle who would stand last in these queues: of a key, with its limit."""
+def closes(views: list[View], newcomers: list[tuple[bytes, Waiter]]) -> bool:
+    """Say whether somebody would close a cycle who would stand last in the queues of these keys."""
     all_views = {view.key: view for view in views}
-    for key, limit, waiter in newcomers:
+    for key, waiter in newcomers:
         waiter.blocked = True
-        view = all_views.get(key)
-        if view is None:
-            view = View(key, limit, [], 0, 0, 0)
+        view = all_views[key]
         # It comes after those who wait for the same: conversions go before others.
         queue = sorted([*view.queue, waiter], key=lambda other: not other.converting)
         all_views[key] = View(key, view.limit, view.holders, view.waiters, view.touched, view.version, queue)
     knot = Knot(list(all_views.values()))
-    me = newcomers[0][2].session, newcomers[0][2].owner
+    me = newcomers[0][1].session, newcomers[0][1].owner
     return me in knot.stuck and _loop(me, _reasons(knot), knot.stuck) is not None
 
 
@@ -223,17 +221,38 @@ def _reasons(knot: Knot) -> _Reasons:
     through people who merely wait for the same.
     """
     reasons: _Reasons = {actor: [] for actor in knot.stuck}
-    for line in knot.lines:
-        queue = line.queue
-        behind: set[Actor] = set()  # who is blocked at this place or behind it
+    queues = [line.queue for line in knot.lines]
+    counting = _that_count(knot, queues)
+    for queue in queues:
         for at in range(len(queue) - 1, -1, -1):
             place = queue[at]
-            if place.waiter.blocked:
-                behind.add(place.actor)
-            if place.actor in behind:
-                causes: list[Held | Place] = [*line.in_the_way(place)] or [*_next_before(queue, at)]
+            if place in counting:
+                causes: list[Held | Place] = [*place.line.in_the_way(place)] or [*_next_before(queue, at)]
                 reasons[place.actor].append((place, causes))
     return reasons
+
+
+def _that_count(knot: Knot, queues: list[list[Place]]) -> set[Place]:
+    """Find the places that keep somebody from going on: where it is blocked, its own before that, and their groups."""
+    before: dict[Place, Place] = {}  # the next one of the same caller in the same queue
+    todo: list[Place] = []
+    for queue in queues:
+        last: dict[Actor, Place] = {}
+        for place in queue:
+            if place.actor in last:
+                before[place] = last[place.actor]
+            last[place.actor] = place
+            if place.waiter.blocked:
+                todo.append(place)
+    counting: set[Place] = set()
+    while todo:
+        place = todo.pop()
+        if place not in counting:
+            counting.add(place)
+            todo.extend(knot.together(place))
+            if place in before:
+                todo.append(before[place])
+    return counting
 
 
 def _next_before(queue: list[Place], at: int) -> Iterable[Place]:

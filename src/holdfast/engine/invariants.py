@@ -6,6 +6,7 @@ Nothing here changes anything, and nothing here is called while the service runs
 from collections.abc import Collection
 from itertools import combinations, pairwise
 
+from holdfast.engine.bond import fits_everywhere, members
 from holdfast.engine.resource import MODES, Resource, everybody, fits, holder, holders, turn_of
 from holdfast.engine.serve import may_convert
 from holdfast.engine.table import Table
@@ -112,7 +113,9 @@ def _check_queues(r: Resource) -> None:
         c = next(iter(r.converting.values()))
         assert r.stuck == may_convert(r, c, c.want)
     elif r.waiting:
-        assert r.stuck == fits(r, r.waiting.first())
+        c = r.waiting.first()
+        # Of a group, a key may find out later than the others that it is stuck no more.
+        assert r.stuck == fits(r, c) if c.bond is None else r.stuck or not fits_everywhere(c)
     else:
         assert not r.stuck
 
@@ -151,3 +154,32 @@ def check_table(table: Table, now: int) -> None:
         assert c.book is table.orphans
         assert c in holders(table.resources[c.key])
     assert table.soonest <= table.next_deadline()
+    _check_groups(table)
+
+
+def _check_groups(table: Table) -> None:
+    """A group waits everywhere or nowhere, and two of them stand in the same order wherever they meet."""
+    assert not table.ties.loose
+    met: set[tuple[Claim, Claim]] = set()  # by their first members: the older group, and the younger
+    for r in table.resources.values():
+        tied = [c for c in (r.waiting.values() if r.waiting is not None else []) if c.bond is not None]
+        for c in tied:
+            _check_group(table, r, c)
+        met.update(combinations([members(c)[0][1] for c in tied], 2))
+    assert all((younger, older) not in met for older, younger in met)
+
+
+def _check_group(table: Table, r: Resource, c: Claim) -> None:
+    bond, group = c.bond, members(c)
+    assert bond is not None
+    assert bond.ties is table.ties
+    assert len(group) == bond.count
+    assert len({id(other) for other, _ in group}) == bond.count
+    assert group[bond.index] == (r, c)
+    for other, member in group:
+        assert table.resources[member.key] is other
+        assert member.state is WAITING
+        assert member.bond is not None
+        assert (member.bond.ticket, member.bond.count, member.bond.number) == (bond.ticket, bond.count, bond.number)
+        assert (member.session, member.deadline, member.tracked) == (c.session, c.deadline, c.tracked)
+        assert member.blocks_caller is c.blocks_caller

@@ -78,8 +78,7 @@ class Line:
         self._used += held.units
 
     def let_go(self, held: Held) -> None:
-        if self.held.pop(held.number, None) is None:
-            return
+        del self.held[held.number]
         self._counts[held.mode] -= 1
         self._used -= held.units
         if not self._counts[held.mode]:
@@ -161,9 +160,9 @@ class Knot:
                 self._take(place)
 
     def _may_have(self, place: Place) -> bool:
-        return all(other.line.first() is other and other.line.fits(other) for other in self._together(place))
+        return all(other.line.first() is other and other.line.fits(other) for other in self.together(place))
 
-    def _together(self, place: Place) -> list[Place]:
+    def together(self, place: Place) -> list[Place]:
         """List all that is granted along with it."""
         return self._groups.get((place.waiter.session, place.waiter.group)) or [place]
 
@@ -178,7 +177,7 @@ class Knot:
 
     def _take(self, place: Place) -> None:
         """Somebody who waits for something else is granted what nobody waits for yet: it is held from now on."""
-        for other in self._together(place):
+        for other in self.together(place):
             other.gone = True
             held = Held(other.actor, other.waiter, other.waiter.want, -other.waiter.order)
             other.line.hold(held)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def may_not_wait(table: "Table", claims: list[Claim]) -> bool:
     """Say whether a deadlock would come of it if these claims of one caller stood last in their queues."""
-    starts = [table.resources[c.key] for c in claims if c.key in table.resources]
+    starts = [table.resources[c.key] for c in claims]
     views = [view_of(r, True) for r in reach(table, starts, claims[0])]
-    return closes(views, [(c.key, c.limit, Waiter(c)) for c in claims])
+    return closes(views, [(c.key, Waiter(c)) for c in claims])
 
 
 def may_not_convert(table: "Table", c: Claim, want: int) -> bool:
@@ -28,4 +28,4 @@ def may_not_convert(table: "Table", c: Claim, want: int) -> bool:
     waiter.converting = True
     waiter.want = want
     waiter.group = 0
-    return closes(views, [(c.key, c.limit, waiter)])
+    return closes(views, [(c.key, waiter)])

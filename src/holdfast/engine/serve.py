@@ -3,6 +3,7 @@
 This is the only place where somebody who waited is granted. It never removes anybody.
 """
 
+from holdfast.engine.bond import fits_everywhere, grant_all
 from holdfast.engine.nudge import nudge_for_all
 from holdfast.engine.resource import (
     Resource,
@@ -45,6 +46,11 @@ def _serve(r: Resource, now: int, mint: Mint, out: list[Effect]) -> None:
         c = r.waiting.first()
         if not fits(r, c):
             return
+        if c.bond is not None:
+            if not fits_everywhere(c):
+                return
+            grant_all(c, now, mint, out)
+            continue
         fence, secret = mint(r.fence)
         leave_waiting(r, c)
         grant(r, c, now, fence, secret)

@@ -8,8 +8,10 @@ from typing import Final
 
 from holdfast.engine import claim as moves
 from holdfast.engine import convert as conversions
+from holdfast.engine import group as groups
 from holdfast.engine import refuse
 from holdfast.engine import value as block
+from holdfast.engine.bond import Ties
 from holdfast.engine.deadline import expire
 from holdfast.engine.resource import Resource, everybody, holder, is_idle, join_waiting, note, remove
 from holdfast.engine.serve import serve
@@ -58,6 +60,7 @@ class Table:
         "resources",
         "sessions",
         "soonest",
+        "ties",
         "waiters_max",
     )
 
@@ -67,6 +70,7 @@ class Table:
         self.waiters_max = waiters_max  # for each key; 0 is no limit
         self.idle_max_ns = idle_max_ns
         self.resources: dict[bytes, Resource] = {}
+        self.ties = Ties(self.resources)
         self.sessions: dict[int, dict[Ticket, Claim]] = {}
         # What is kept of sessions that are over, by tickets that only their callers know: whoever comes back with one
         # is that caller.
@@ -92,21 +96,23 @@ class Table:
                 return Answer.TOO_MANY_KEYS
             r = self.resources[c.key] = Resource(c.key, c.limit)
         elif r.soonest <= now:
-            expire(r, now, self.mint, out)
+            self._expire(r, now, out)
         answer = moves.enqueue(r, c, now, self.mint, self.waiters_max, out, self._closes if c.refuses else None)
         if answer is GRANTED or answer is QUEUED:
             book[c.ticket] = c
             c.book = book
             if self.changed is not None:
                 self.changed[r.key] = r
-            if answer is QUEUED and not r.sought:
-                self._seek(r)
+            if answer is QUEUED:
+                self.seek(r)
         else:
             self._list_idle(r)
             if out and self.changed is not None:
                 self.changed[r.key] = r
         if r.soonest < r.wake:
             self._arm(r)
+        if self.ties.loose:
+            self.follow(now, out)
         return answer
 
     def again(self, c: Claim, now: int, out: list[Effect]) -> tuple[Answer, Claim | None] | None:
@@ -114,25 +120,27 @@ class Table:
 
         What outlived its session belongs to whoever shows its ticket: it is known to nobody but its caller.
         """
-        same = self.find(c.session, c.ticket) or self._orphan(c)
+        same = self.known(c)
         if same is None:
             return None
-        r = self._fresh(same.key, now, out)
-        self._settle(r)
+        self.settle(self.fresh(same.key, now, out), now, out)
         if same.book is None:
             return None
         if same.key != c.key:
             return Answer.ALREADY_ENQUEUED, None
         if same.kept:
-            self._take_in(same, c)
+            self.take_in(same, c)
         return (QUEUED if same.state is WAITING else GRANTED), same
 
-    def _orphan(self, c: Claim) -> Claim | None:
-        """Find what a caller of a session that is over has left on this key."""
-        same = self.orphans.get(c.ticket) if c.session != RESIDENT else None
+    def known(self, c: Claim) -> Claim | None:
+        """Find what its ticket names: in its session, or left on the key by a session that is over."""
+        same = self.find(c.session, c.ticket)
+        if same is not None or c.session == RESIDENT:
+            return same
+        same = self.orphans.get(c.ticket)
         return same if same is not None and same.key == c.key else None
 
-    def _take_in(self, orphan: Claim, c: Claim) -> None:
+    def take_in(self, orphan: Claim, c: Claim) -> None:
         """Give a claim whose session is over to the session of who has come back for it."""
         del self.orphans[orphan.ticket]
         orphan.kept = False
@@ -151,21 +159,31 @@ class Table:
     def wait(self, how: Wait, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
         c = self.find(how.session, how.ticket)
         if c is None:
-            return Answer.NOT_ENQUEUED, None
-        r = self._fresh(c.key, now, out)
+            return groups.wait(self, how, now, out)
+        r = self.fresh(c.key, now, out)
         if c.book is None:
-            self._settle(r)
+            self.settle(r, now, out)
             return Answer.LEASE_EXPIRED if c.reason is Reason.EXPIRED else Answer.NOT_ENQUEUED, None
+        if c.bond is not None and c.state is WAITING:
+            self.settle(r, now, out)
+            return groups.wait_together(self, c, how.patience_ns, now, out), c
         answer = moves.wait(r, c, how.patience_ns, now, self.mint, out)
-        self._settle(r)
+        self.settle(r, now, out)
         return answer, c
+
+    def meet(self, key: bytes, limit: int, now: int, out: list[Effect]) -> Resource:
+        """Find a key, or make room for it; how many there may be is for the caller to ask."""
+        if key in self.resources:
+            return self.fresh(key, now, out)
+        r = self.resources[key] = Resource(key, limit)
+        return r
 
     def renew(self, how: Renew, now: int, out: list[Effect]) -> Answer:
         r = self.resources.get(how.key)
         if r is None:
             return NOT_HELD
         if r.soonest <= now:
-            expire(r, now, self.mint, out)
+            self._expire(r, now, out)
         answer = moves.renew(r, how, now)
         if self.changed is not None and (answer is RENEWED or out):
             self.changed[r.key] = r
@@ -179,7 +197,7 @@ class Table:
         if r is None:
             return NOT_HELD
         if r.soonest <= now:
-            expire(r, now, self.mint, out)
+            self._expire(r, now, out)
         answer = moves.end(r, how, now, self.mint, out)
         if self.changed is not None and (answer is ENDED or out):
             self.changed[r.key] = r
@@ -187,35 +205,37 @@ class Table:
             self._list_idle(r)
         if r.soonest < r.wake:
             self._arm(r)
+        if self.ties.loose:
+            self.follow(now, out)
         return answer
 
     def convert(self, how: Convert, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
         c = self.find(how.session, how.ticket)
         if c is None:
             return NOT_HELD, None
-        r = self._fresh(c.key, now, out)
+        r = self.fresh(c.key, now, out)
         if c.book is None or c.state is WAITING:
-            self._settle(r)
+            self.settle(r, now, out)
             return NOT_HELD, None
         closes = self._closes_converting if how.refuses else None
         answer = conversions.convert(r, c, how, now, self.mint, out, closes)
-        if r.converting is not None and not r.sought:
-            self._seek(r)
-        self._settle(r)
+        if r.converting is not None:
+            self.seek(r)
+        self.settle(r, now, out)
         return answer, c
 
     def cancel(self, how: Cancel, now: int, out: list[Effect]) -> tuple[Answer, Claim | None]:
         c = self.find(how.session, how.ticket)
         if c is None:
-            return NOT_HELD, None
-        r = self._fresh(c.key, now, out)
+            return groups.cancel(self, how, now, out)
+        r = self.fresh(c.key, now, out)
         answer = NOT_HELD
         if c.book is not None:
             if how.held and c.state is not WAITING:
                 answer = moves.give_back(r, c, Reason.RELEASED, how.value, now, self.mint, out)
             else:
                 answer = conversions.cancel(r, c, now, self.mint, out)
-        self._settle(r)
+        self.settle(r, now, out)
         return answer, c
 
     def hangup(self, how: Hangup, now: int, out: list[Effect]) -> None:
@@ -235,12 +255,12 @@ class Table:
             touched[c.key] = self.resources[c.key]
         for r in touched.values():
             if r.soonest <= now:
-                expire(r, now, self.mint, out)  # what ran out unseen comes before what ends now
+                self._expire(r, now, out)  # what ran out unseen comes before what ends now
         for c in list(book.values()):
             self._lapse(c, now, touched, out)
         for r in touched.values():
             serve(r, now, self.mint, out)
-            self._settle(r)
+            self.settle(r, now, out)
 
     def _withdraw(self, book: dict[Ticket, Claim], now: int, touched: dict[bytes, Resource], out: list[Effect]) -> None:
         """End all that a session waits for."""
@@ -269,9 +289,11 @@ class Table:
         self._sought = sought
         return sought
 
-    def _seek(self, r: Resource) -> None:
-        r.sought = True
-        self._sought.append(r)
+    def seek(self, r: Resource) -> None:
+        """Note that somebody waits for a key."""
+        if not r.sought:
+            r.sought = True
+            self._sought.append(r)
 
     def _closes(self, c: Claim) -> bool:
         return refuse.may_not_wait(self, [c])
@@ -303,7 +325,7 @@ class Table:
                 continue  # an earlier entry has taken its place
             r.wake = FOREVER
             expire(r, now, self.mint, out)
-            self._settle(r)
+            self.settle(r, now, out)
         self.soonest = self.next_deadline()
 
     def sweep(self, now: int) -> int:
@@ -339,14 +361,15 @@ class Table:
         self.drop(r.key)
         self.resources[r.key] = r
         for c in everybody(r):
+            self._tie(c)
             if c.kept:
                 self._orphaned(c)
                 continue
             c.book = self.sessions.setdefault(c.session, {})
             assert c.ticket not in c.book
             c.book[c.ticket] = c
-        if (r.waiting is not None or r.converting is not None) and not r.sought:
-            self._seek(r)
+        if r.waiting is not None or r.converting is not None:
+            self.seek(r)
         self._list_idle(r)
         if r.soonest < r.wake:
             self._arm(r)
@@ -366,21 +389,21 @@ class Table:
         """Let somebody who waited for a key before it was taken in wait for it still."""
         join_waiting(r, c)
         note(r, c, c.deadline)
-        if not r.sought:
-            self._seek(r)
+        self.seek(r)
         c.book = self.sessions.setdefault(c.session, {})
         c.book[c.ticket] = c
 
     def serve(self, r: Resource, now: int, out: list[Effect]) -> None:
         """Grant what can be granted on a key that has been taken in."""
         serve(r, now, self.mint, out)
-        self._settle(r)
+        self.settle(r, now, out)
 
     def exchange(self, r: Resource) -> None:
         """Put a resource in the place of the live one that it was copied from; sessions find its claims instead."""
         old = self.resources[r.key]
         for was, c in zip(everybody(old), everybody(r), strict=True):
             c.book = was.book
+            self._tie(c)
             if c.book is not None:
                 c.book[c.ticket] = c
         r.wake = old.wake
@@ -391,6 +414,10 @@ class Table:
         for heap in (self._wakes, self._idle):
             heap[:] = [(when, n, r if other is old else other) for when, n, other in heap]
 
+    def _tie(self, c: Claim) -> None:
+        if c.bond is not None:
+            c.bond.ties = self.ties
+
     def _list_idle(self, r: Resource) -> None:
         """Have the sweep look at a key that nobody uses any more; whoever comes back before that keeps it."""
         if not r.listed and is_idle(r):
@@ -398,13 +425,33 @@ class Table:
             self._n += 1
             heappush(self._idle, (r.touched + self.idle_max_ns, self._n, r))
 
-    def _fresh(self, key: bytes, now: int, out: list[Effect]) -> Resource:
+    def fresh(self, key: bytes, now: int, out: list[Effect]) -> Resource:
+        """Let everything happen that is due on a key."""
         r = self.resources[key]
         if r.soonest <= now:
-            expire(r, now, self.mint, out)
+            self._expire(r, now, out)
         return r
 
-    def _settle(self, r: Resource) -> None:
+    def _expire(self, r: Resource, now: int, out: list[Effect]) -> None:
+        expire(r, now, self.mint, out)
+        self.follow(now, out)
+
+    def follow(self, now: int, out: list[Effect]) -> None:
+        """See to the keys on which something has happened from another key, until there is none."""
+        loose = self.ties.loose
+        while loose:
+            r = loose.pop(0)
+            if r.soonest <= now:
+                expire(r, now, self.mint, out)
+            serve(r, now, self.mint, out)
+            self._put_right(r)
+
+    def settle(self, r: Resource, now: int, out: list[Effect]) -> None:
+        """Come to an end with a key on which something may have happened."""
+        self._put_right(r)
+        self.follow(now, out)
+
+    def _put_right(self, r: Resource) -> None:
         if self.changed is not None:
             self.changed[r.key] = r
         self._list_idle(r)

@@ -5,6 +5,7 @@ When that may be told is the store's business; what a command means is the engin
 
 from typing import final
 
+from holdfast.engine import group as groups
 from holdfast.engine.table import Table
 from holdfast.engine.view import views_of
 from holdfast.ports import Sink
@@ -17,6 +18,7 @@ from holdfast.words import (
     Convert,
     Effect,
     End,
+    Group,
     Hangup,
     Look,
     Renew,
@@ -77,13 +79,26 @@ def apply(table: Table, command: Command, now: int) -> Told:
     return _apply_more(table, command, now, out)
 
 
-def _apply_more(table: Table, command: Wait | Convert | Cancel | Hangup | Look, now: int, out: list[Effect]) -> Told:
+def claims_of(command: object) -> list[Claim]:
+    """List the claims that a command asks for."""
+    if isinstance(command, Claim):
+        return [command]
+    return command.claims if isinstance(command, Group) else []
+
+
+def _apply_more(
+    table: Table, command: Group | Wait | Convert | Cancel | Hangup | Look, now: int, out: list[Effect]
+) -> Told:
     if isinstance(command, Look):
         return Told(command, None, None, out, views_of(table, command))
     if isinstance(command, Hangup):
         table.hangup(command, now, out)
         return Told(command, None, None, out)
-    if isinstance(command, Wait):
+    claim: Claim | None
+    if isinstance(command, Group):
+        known = groups.again(table, command, now, out)
+        answer, claim = (known, None) if known is not None else groups.enqueue(table, command, now, out)
+    elif isinstance(command, Wait):
         answer, claim = table.wait(command, now, out)
     elif isinstance(command, Convert):
         answer, claim = table.convert(command, now, out)

@@ -68,10 +68,15 @@ class Ledger:
         busy = {record.key: record for record in self._backend.load_busy()}
         self._forget_idle(busy)
         freed = [key for key, kept in self._kept.items() if kept[2] is not None and key not in busy]
+        taken: list[Resource] = []
         for record in [*busy.values(), *self._backend.load(freed)]:
             kept = self._kept.get(record.key)
             if kept is None or kept[:2] != (record.fence, record.version):
-                self._take_over(record, kept, now, news)
+                self._take_over(record, kept, news, taken)
+        # Only now, when all of it is known: a group may wait for one of these keys that is free by now, and for
+        # another one that is not.
+        for r in taken:
+            self._table.serve(r, now, news)
 
     def _forget_idle(self, busy: Mapping[bytes, Record]) -> None:
         """Somebody may have held a key in between that was free before and is free again, so that its fence has risen.
@@ -83,7 +88,7 @@ class Ledger:
                 self._table.drop(key)
                 self._kept.pop(key, None)
 
-    def _take_over(self, record: Record, kept: Kept | None, now: int, news: list[Effect]) -> None:
+    def _take_over(self, record: Record, kept: Kept | None, news: list[Effect], taken: list[Resource]) -> None:
         old = self._table.resources.get(record.key)
         self._read[record.key] = (record.fence, record.version, record.document)
         if old is not None and kept is not None and kept[1] == record.version:
@@ -96,7 +101,8 @@ class Ledger:
         self._table.adopt(new)
         for c in waiting:
             self._table.rejoin(new, c)
-        self._table.serve(new, now, news)
+        self._mark(new)
+        taken.append(new)
 
     def _resource(self, record: Record, limit: int) -> Resource:
         """Make a resource of a record: of its document, unless somebody else has written beside it since."""

@@ -13,7 +13,7 @@ from holdfast.engine.table import Table
 from holdfast.errors import DocumentError, HoldfastError, StoreBusy, StoreFailed
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Alarm, Clock, Sink, Store
-from holdfast.stores.apply import Told, apply, is_unanswered
+from holdfast.stores.apply import Told, apply, claims_of, is_unanswered
 from holdfast.stores.backend import Backend, Keeping
 from holdfast.stores.records import Ledger
 from holdfast.words import (
@@ -21,7 +21,6 @@ from holdfast.words import (
     SECOND,
     Answer,
     Census,
-    Claim,
     Command,
     Effect,
     Look,
@@ -259,7 +258,7 @@ class Shelf(Store):
             outcome.told.append(Told(None, None, None, news))
         if any(isinstance(work, Sweep) for work in batch):
             self._table.sweep(now)  # before keys are fetched: what it forgets may be asked for in this very batch
-        ledger.fetch({work.key: work for work in reversed(batch) if isinstance(work, Claim)})
+        ledger.fetch({claim.key: claim for work in reversed(batch) for claim in claims_of(work)})
         self._apply_all(batch, now, outcome)
         keeping = ledger.changes(now, must=any(isinstance(work, Probe) for work in batch))
         if keeping is not None:
