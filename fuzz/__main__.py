@@ -1,4 +1,4 @@
-"""`python -m fuzz`: throw bytes at the line protocol and its dialect for a while, and say whether anything broke.
+"""`python -m fuzz`: throw bytes at the server's protocols and the client's for a while, and say whether anything broke.
 
 Only the command line and the loop live here.
 """
@@ -11,7 +11,7 @@ import time
 import traceback
 from itertools import count, islice
 
-from fuzz import native
+from fuzz import client, native
 from fuzz.frames import pieces, stream
 from fuzz.line import GREETING, check_codec, check_door
 from holdfast.observe.logs import configure
@@ -54,6 +54,7 @@ def try_case(seed: int, number: int) -> bool:
         _throw_frames(dice, data)
         data = native.HELLO + native.stream(dice)
         _throw_lines(dice, data)
+        client.try_dialects(dice, pieces)
     except Exception:  # noqa: BLE001  whatever comes out is what we are looking for
         print(f"seed {seed}, case {number} (replay it with --seed {seed} --case {number}): {data!r}")
         print(traceback.format_exc())

@@ -206,8 +206,8 @@ class Server:
     async def _drain(self) -> None:
         """Let those inside finish: whoever asks again is sent away, whoever lingers too long is cut."""
         limit_ns = self._config.shutdown_timeout_ns
+        self._native.drain(limit_ns)  # first: whoever is sent home may hang up at once, and has to know why
         self._desk.drain(self._clock())
-        self._native.drain(limit_ns)
         if self._web is not None:
             self._web.drain()
         with contextlib.suppress(TimeoutError):

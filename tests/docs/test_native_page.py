@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from holdfast.config import SETTINGS
-from holdfast.doors.native_session import CLAIMS_MAX
+from holdfast.doors.native_asked import CLAIMS_MAX
 from holdfast.doors.native_sight import LOOKING_MAX
 from holdfast.doors.native_watch import WATCHES_MAX
 from holdfast.testing.line_peer import LinePeer

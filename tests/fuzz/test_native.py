@@ -29,6 +29,7 @@ def quiet() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@settings(deadline=None)
 @given(st.one_of(st.binary(max_size=100), LINES))
 def test_the_codec_makes_sense_of_any_line_or_refuses_it(text: bytes) -> None:
     check_codec(text)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.wire import native
@@ -109,6 +109,7 @@ def test_other_tokens_are_refused(token: str) -> None:
         (b'{"op":"ping"}', "id: missing", None),
         (b'{"id":7,"op":"dance"}', "op: invalid value 'dance'", 7),
         (b'{"id":7,"op":3}', "op: expected `str`", 7),
+        (b'{"id":7,"op":"\\n"}', "op: invalid value '\n'", 7),
         (b'{"id":"x","op":"ping","loud":1}', "loud: unknown field", "x"),
         (b'{"id":7,"op":"wait"}', "ticket: missing", 7),
         (
@@ -241,6 +242,7 @@ def test_an_error_of_an_unknown_form_is_still_told() -> None:
     assert say_what_is_wrong("Something is odd") == "a line is an object: something is odd"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_request_or_refused(line: bytes) -> None:
     assert outcome(line) != ""
@@ -250,6 +252,7 @@ SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=20
 FIELDS = st.sampled_from(["id", "op", "key", "ticket", "keys", "mode", "meta", "x"])
 
 
+@settings(deadline=None)
 @given(st.dictionaries(FIELDS, SCALARS))
 def test_any_object_is_a_request_or_refused(fields: dict[str, object]) -> None:
     assert ":" in outcome(json.dumps({"op": "acquire", "ticket": TICKET, **fields}).encode())

@@ -109,8 +109,10 @@ def test_a_renewal_of_a_batch() -> None:
 
 
 def test_whoever_says_nothing_is_shown_as_nobody() -> None:
-    assert NOBODY.owner == b"?@?:?"
+    assert NOBODY.owner == b""
     assert json.loads(NOBODY.about) == {"door": "native"}
+    assert NOBODY.introduce(native.About(task="t1"))[0] == b"t1"
+    assert Who(native.Hello(version=1, pid=7)).owner == b"?@?:7"
 
 
 def test_whoever_introduces_itself_is_shown_with_its_part() -> None:

@@ -25,6 +25,10 @@ class Greeting(ABC):
     def take_over(self, transport: asyncio.Transport, said: bytes, rest: bytes, left: Callable[[], None]) -> None:
         """Go on: `said` has still to be written, `rest` to be read, and `left` to be called at the end."""
 
+    @abstractmethod
+    def hear_end(self) -> None:
+        """Hear that the peer had said all that it would say, before the connection was taken over."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Dialect(ABC):

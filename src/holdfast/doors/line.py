@@ -357,6 +357,8 @@ class LineConnection(Face):
         self._door.connections.discard(self)
         self._desk.dismiss(self._session, now)
         greeting.take_over(self._transport, said, rest, self._left)
+        if self._ended:
+            greeting.hear_end()
 
     # --- answers out ---
 

@@ -89,7 +89,7 @@ class NativeDoor(Dialect):
 
     def connect(
         self, hello: wire.Hello, transport: asyncio.Transport, said: bytes, rest: bytes, left: Callable[[], None]
-    ) -> None:
+    ) -> NativeConnection:
         """Go on with a connection that has said hello."""
         session, resumed = self.begin(hello)
         self._connections_so_far += 1
@@ -107,6 +107,7 @@ class NativeDoor(Dialect):
             f"holdfast {__version__}", session.name, resumed=resumed, grace_ns=grace_ns, lease_ns=lease_ns
         )
         connection.take_over(transport, said + welcome, rest)
+        return connection
 
     def orphaned(self, session: NativeSession, now: int) -> None:
         """The last connection of a session is gone; there is some time to come back."""
@@ -149,7 +150,7 @@ class NativeDoor(Dialect):
         }
 
     def drain(self, left_ns: int) -> None:
-        """Say that the server is about to stop; the desk has been told before."""
+        """Say that the server is about to stop; the desk is told next, and sends home whoever waits."""
         for session in list(self.sessions.values()):
             session.drain(left_ns)
 
@@ -173,6 +174,7 @@ class NativeGreeting(Greeting):
     def __init__(self, door: NativeDoor, text: bytes) -> None:
         self._door = door
         self._bad: str | None = None
+        self._connection: NativeConnection
         self._hello = wire.Hello(version=wire.VERSION)
         try:
             self._hello = wire.read_hello(text)
@@ -193,4 +195,8 @@ class NativeGreeting(Greeting):
         return b""
 
     def take_over(self, transport: asyncio.Transport, said: bytes, rest: bytes, left: Callable[[], None]) -> None:
-        self._door.connect(self._hello, transport, said, rest, left)
+        self._connection = self._door.connect(self._hello, transport, said, rest, left)
+
+    def hear_end(self) -> None:
+        if not self._connection.eof_received():
+            self._connection.close()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from holdfast.desk import Desk
-from holdfast.doors.native_asked import Asked, Batch, Own
+from holdfast.doors.native_asked import CLAIMS_MAX, Asked, Batch, Belongings, members, named
 from holdfast.doors.native_connection import NativeConnection, NativeSettings
 from holdfast.doors.native_sight import SIGHTS, Sight
 from holdfast.doors.native_watch import Watches
@@ -39,8 +39,6 @@ from holdfast.words import (
     View,
     Wait,
 )
-
-CLAIMS_MAX: Final = 65_536
 
 # What to do with what a request comes to.
 Told = Callable[[Asked, Any, Answer, Claim | None], None]
@@ -81,8 +79,7 @@ class NativeSession(Face):
         self._desk = keeper.desk
         self._clock = keeper.clock
         self._lease_ns = keeper.settings.lease_default_ns
-        self._claims: dict[bytes, Own] = {}  # by ticket
-        self._held: dict[bytes, bytes] = {}  # the tickets of those that are held, by token
+        self._claims = Belongings()
         self._asked: dict[Request, tuple[Asked, Told]] = {}
         self._session = keeper.desk.open(self)
         self._sight = Sight(keeper, self.submit)
@@ -126,7 +123,7 @@ class NativeSession(Face):
         self._leave_if_done()
 
     def _leave_if_done(self) -> None:
-        if not self._held:
+        if self._claims.holds_nothing:
             for connection in self.connections:
                 if not connection.in_flight:
                     connection.close()
@@ -152,15 +149,11 @@ class NativeSession(Face):
     def _ask(self, connection: NativeConnection, ask: wire.Acquire | wire.Enqueue, now: int) -> None:
         request = meaning.claim_of(ask, connection.who, self._lease_ns)
         claims = members(request)
-        if len(self._claims) + len(claims) > CLAIMS_MAX:
+        if not self._claims.has_room(claims):
             connection.say(answers.refusal(ask.id, "too_many", f"a session has at most {CLAIMS_MAX} claims"))
             return
         for claim in claims:
-            own = self._claims.get(named(claim))
-            if own is None:
-                own = self._claims[named(claim)] = Own(claim)
-            own.asks += 1
-            own.nudge = ask.nudge
+            self._claims.ask(claim, nudge=ask.nudge)
         self.submit(Asked(connection, ask.id), request, self._claimed, now)
 
     def _wait(self, connection: NativeConnection, ask: wire.Wait, now: int) -> None:
@@ -170,8 +163,27 @@ class NativeSession(Face):
     def _convert(self, connection: NativeConnection, ask: wire.Convert, now: int) -> None:
         patience_ns, value = meaning.span_ns(ask.patience_ms), meaning.value_of(ask.value)
         mode = meaning.MODES[ask.mode]
-        request = Convert(self._session.id, ask.ticket.encode(), mode, patience_ns, ask.queue, value)
-        self.submit(Asked(connection, ask.id), request, self._converted, now)
+        refuses = ask.deadlock is not None
+        ticket = ask.ticket.encode()
+        asked = Asked(connection, ask.id)
+        own = self._claims.find(ticket)
+        earlier = None if own is None else own.conversion
+        if earlier is not None and earlier.want == mode and self._asked[earlier][0].waits:
+            self._take_over(asked, earlier)
+            return
+        if earlier is not None and own is not None and own.token:
+            # Its client thinks better of it: what waits makes room for what is asked for now.
+            self._desk.conclude(self._session, Cancel(self._session.id, ticket, quiet=True), now)
+        request = Convert(self._session.id, ticket, mode, patience_ns, ask.queue, value, refuses)
+        self._claims.convert(request)
+        self.submit(asked, request, self._converted, now)
+
+    def _take_over(self, asked: Asked, request: Convert) -> None:
+        """Answer a conversion that waits to whoever asks for it again: it keeps its place, and its patience."""
+        before, told = self._asked[request]
+        self._asked[request] = asked, told
+        asked.wait()
+        before.refuse(Answer.CANCELLED)
 
     def _renew(self, connection: NativeConnection, ask: wire.Renew, now: int) -> None:
         if ask.claims is not None:
@@ -183,7 +195,7 @@ class NativeSession(Face):
             key, token = meaning.proof_of(ask.key, ask.token, ask.kind)
         else:
             meaning.check_absent(ask, "ticket", "key", "token", "kind")
-            own = self._claims.get(ask.ticket.encode())
+            own = self._claims.find(ask.ticket.encode())
             if own is None or not own.token:
                 connection.say(answers.refused(ask.id, Answer.NOT_ENQUEUED))
                 return
@@ -236,7 +248,7 @@ class NativeSession(Face):
         entry[0].wait()
         if isinstance(request, (Claim, Group)):
             for claim in members(request):
-                self._claims[named(claim)].stands = True
+                self._claims.queue(claim)
 
     def seen(self, views: list[View]) -> None:
         look, then = self._sight.next()
@@ -244,14 +256,11 @@ class NativeSession(Face):
         then(views)
 
     def _claimed(self, asked: Asked, request: Claim | Group, answer: Answer, claim: Claim | None) -> None:
-        owns = [self._claims[named(each)] for each in members(request)]
-        for own in owns:
-            own.asks -= 1
         if answer is GRANTED:
             self._granted(asked, request, claim)
         elif answer is QUEUED:
-            for own in owns:
-                own.stands = True
+            for each in members(request):
+                self._claims.queue(each)
             facts = answers.place_of(request)
             asked.reply(answers.answer(asked.id, b"queued", facts))
         elif answer is Answer.ALREADY_ENQUEUED:
@@ -260,17 +269,17 @@ class NativeSession(Face):
         else:
             asked.refuse(answer, claim)
         for each in members(request):
-            self._settle(named(each), gone=answer in GONE)
+            self._claims.answered(each, gone=answer in GONE)
 
     def _granted(self, asked: Asked, request: Claim | Group, claim: Claim | None) -> None:
         """Tell of a grant: whoever asked, or all, if that one is gone."""
         if isinstance(request, Claim):
             assert claim is not None
-            self._hold(claim)
+            self._claims.hold(claim)
             facts: Any = answers.grant_of(claim, self._clock())
         else:
             for each in request.claims:
-                self._hold(each)
+                self._claims.hold(each)
             facts = answers.grants_of(request, self._clock())
         heard = asked.heard
         asked.reply(answers.answer(asked.id, b"granted", facts))
@@ -278,15 +287,18 @@ class NativeSession(Face):
             self.push(answers.event(b"granted", facts))
 
     def _waited(self, asked: Asked, request: Wait, answer: Answer, claim: Claim | None) -> None:
+        assert isinstance(request.ticket, bytes)
         if answer is GRANTED:
             assert claim is not None
-            self._granted(asked, claim, claim)
+            group = None if request.claims is None else Group(request.ticket, request.claims, request.patience_ns)
+            self._granted(asked, group or claim, claim)
             return
         asked.refuse(answer, claim)
-        if answer in GONE and isinstance(request.ticket, bytes):
-            self._settle(request.ticket, gone=True)
+        if answer in GONE:
+            self._claims.drop(request.ticket, claim)
 
     def _converted(self, asked: Asked, request: Convert, answer: Answer, claim: Claim | None) -> None:
+        self._claims.converted(request)
         if answer is GRANTED:
             assert claim is not None
             self._granted(asked, claim, claim)
@@ -302,7 +314,8 @@ class NativeSession(Face):
     def _one_renewed(
         self, batch: Batch, number: int, asked: Asked, request: Renew, answer: Answer, claim: Claim | None
     ) -> None:
-        batch.renewed[number] = answer is RENEWED
+        if answer is RENEWED or answer is NOT_HELD:
+            batch.renewed[number] = answer is RENEWED
         batch.left -= 1
         if not batch.left:
             asked.reply(answers.answer(asked.id, b"renewed", {"renewed": batch.renewed}))
@@ -310,8 +323,9 @@ class NativeSession(Face):
     def _ended(self, asked: Asked, request: End, answer: Answer, claim: Claim | None) -> None:
         if answer is ENDED:
             asked.reply(answers.answer(asked.id, b"ended"))
-            if request.token in self._held:
-                self._settle(self._held[request.token], gone=True)  # before it is told, as it is no news to its client
+            ticket = self._claims.ticket_of(request.token)
+            if ticket is not None:
+                self._claims.settle(ticket, gone=True)  # before it is told, as it is no news to its client
         else:
             asked.refuse(answer)
 
@@ -323,30 +337,7 @@ class NativeSession(Face):
             asked.refuse(Answer.NOT_ENQUEUED if answer is NOT_HELD else answer)
             if answer is not NOT_HELD:
                 return
-        self._settle(request.ticket, gone=True)
-
-    # --- what the session has ---
-
-    def _hold(self, claim: Claim) -> None:
-        own = self._claims.get(named(claim))
-        if own is None:
-            own = self._claims[named(claim)] = Own(claim)
-        own.stands = True
-        self._held.pop(own.token, None)
-        self._held[claim.token] = named(claim)
-        own.token = claim.token
-
-    def _settle(self, ticket: bytes, *, gone: bool) -> None:
-        """Forget a claim that is gone, unless somebody is asking for it again."""
-        own = self._claims.get(ticket)
-        if own is None:
-            return
-        if gone:
-            self._held.pop(own.token, None)
-            own.token = b""
-            own.stands = False
-        if not own.stands and not own.asks:
-            del self._claims[ticket]
+        self._claims.drop(request.ticket, claim)
 
     # --- events ---
 
@@ -356,33 +347,34 @@ class NativeSession(Face):
             if connection.events:
                 connection.say(line)
 
+    def _tell_granted(self, effect: Granted) -> None:
+        """A group is told of once, with the first of its claims."""
+        for each in effect.together or [effect.claim]:
+            self._claims.hold(each)
+        bond = effect.claim.bond
+        facts: Any = answers.grant_of(effect.claim, self._clock())
+        if effect.together is not None and bond is not None:
+            facts = answers.grants_of(Group(bond.ticket, effect.together, FOREVER), self._clock())
+        self.push(answers.event(b"granted", facts))
+
     def news(self, effect: Effect) -> None:
         claim = effect.claim
-        own = self._claims.get(named(claim))
+        own = self._claims.find(named(claim))
         if own is None:
             return  # its own client has ended it
         if isinstance(effect, Granted):
             if own.token != claim.token:  # else somebody was answered
-                self._hold(claim)
-                self.push(answers.event(b"granted", answers.grant_of(claim, self._clock())))
+                self._tell_granted(effect)
         elif isinstance(effect, Ended):
             if own.token == claim.token:  # else it has been asked for again
-                self._settle(named(claim), gone=True)
+                self._claims.settle(named(claim), gone=True)
                 self.push(answers.ended(claim, effect.reason, self._keeper.marks.pop(claim.token, None)))
+                if self._desk.draining:
+                    self._leave_if_done()
         elif isinstance(effect, Stayed):
             self.push(answers.stayed(claim, effect.reason))
         elif own.nudge:
             self.push(answers.nudged(claim, effect.want))
-
-
-def members(request: Claim | Group) -> list[Claim]:
-    return request.claims if isinstance(request, Group) else [request]
-
-
-def named(claim: Claim) -> bytes:
-    """Give the name of a claim. All claims of a session have one that its client has made."""
-    assert isinstance(claim.ticket, bytes)
-    return claim.ticket
 
 
 SERVE: Final[Mapping[type, Callable[[NativeSession, NativeConnection, Any, int], None]]] = {

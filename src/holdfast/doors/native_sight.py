@@ -130,7 +130,7 @@ class Sight:
     def _break(self, connection: NativeConnection, ask: wire.Break, now: int) -> None:
         key = meaning.key_of(ask.key, ask.kind)
         wire.check_text("reason", ask.reason)
-        breaking = Breaking(key, ask.reason, connection.who.owner.decode())
+        breaking = Breaking(key, ask.reason, connection.who.owner.decode() or "somebody")
         if ask.token is not None:
             self._end_all(Asked(connection, ask.id), breaking, [ask.token.encode()], now)
         else:

@@ -9,6 +9,8 @@ from typing import Annotated, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from holdfast.words import GROUP_KEYS_MAX
+
 VERSION: Final = 1
 HELLO_BYTES_MAX: Final = 4096
 LINE_BYTES_MAX: Final = 65_536
@@ -16,7 +18,7 @@ IN_FLIGHT_MAX: Final = 4096
 SESSION_DIGITS: Final = 48
 TICKET_CHARS_MIN: Final = 16
 TICKET_CHARS_MAX: Final = 64
-GROUP_MAX: Final = 64
+GROUP_MAX: Final = GROUP_KEYS_MAX
 RENEWALS_MAX: Final = 1000
 LOOK_MAX: Final = 1000
 MS_MAX: Final = 9_223_372_036_000  # some 292 years, which in nanoseconds still fits 64 bits
@@ -44,7 +46,7 @@ TEXTS_MAX: Final = {
     "reason": 256,
 }
 
-_WHERE = re.compile(r"(.*) - at `\$\.?(.*)`")
+_WHERE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$\.?(.*)`)?", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*?)`(?: - at `\$\.?(.*)`)?", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -134,6 +136,7 @@ class Convert(Ask, tag_field="op", tag="convert"):
     patience_ms: PatienceMs | None = None
     queue: bool = True
     value: str | None = None
+    deadlock: Literal["refuse"] | None = None
 
 
 class Renewal(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):

@@ -138,7 +138,8 @@ class Who:
 
     def __init__(self, hello: Hello) -> None:
         pid = "?" if hello.pid is None else hello.pid
-        self._owner = f"{hello.client or '?'}@{hello.host or '?'}:{pid}"
+        told = hello.client or hello.host or hello.pid is not None
+        self._owner = f"{hello.client or '?'}@{hello.host or '?'}:{pid}" if told else ""
         facts = {"client": hello.client, "host": hello.host, "pid": hello.pid, "door": "native"}
         self._facts = {name: fact for name, fact in facts.items() if fact is not None}
         self.owner = self._owner.encode()
@@ -155,7 +156,7 @@ class Who:
         if len(about) > ABOUT_BYTES_MAX:
             raise BadRequest(f"meta: with client and host, at most {ABOUT_BYTES_MAX} bytes as JSON")
         part = meta.task or meta.thread
-        return (f"{self._owner}/{part}".encode() if part else self.owner), about
+        return ("/".join(filter(None, (self._owner, part))).encode() if part else self.owner), about
 
 
 def claim_of(ask: Acquire | Enqueue, who: Who, lease_default_ns: int) -> Claim | Group:
