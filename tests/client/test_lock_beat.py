@@ -106,9 +106,18 @@ def test_the_deadline_passes_while_nobody_can_be_asked(hands):
 
 
 def test_a_wait_never_goes_beyond_the_deadline(hands):
-    hands.term.confirm(sent_at=0, lease_ns=5 * SECOND)
     hands.beat = Beat(hands.term, hands.at(20), interval_ns=20 * SECOND, extend_ns=30 * SECOND, chance=lambda: 0.5)
     assert hands.next() == (Next.WAIT, 29)
+
+
+def test_a_heartbeat_that_asks_for_less_than_is_left_ends_the_lease_earlier_even_if_no_answer_comes(hands):
+    hands.beat = Beat(hands.term, hands.at(10), interval_ns=SECOND, extend_ns=5 * SECOND, chance=lambda: 0.5)
+    hands.beat.asks(hands.now)
+    hands.beat.failed(Unknown("no answer"), hands.now)
+    hands.at(13.9)
+    assert not hands.beat.lost
+    hands.at(14)
+    assert hands.beat.lost
 
 
 def test_a_late_answer_does_not_bring_a_lost_lease_back(hands):

@@ -12,6 +12,11 @@ LOCK: Final = "lock"
 SEMAPHORE: Final = "semaphore"
 
 
+def kind_of(limit: int | None) -> str:
+    """Say what has so many seats; None is a lock, which has no number of them."""
+    return LOCK if limit is None else SEMAPHORE
+
+
 # --- asked ---
 
 
@@ -42,7 +47,7 @@ class Want:
 
     @property
     def kind(self) -> str:
-        return LOCK if self.limit is None else SEMAPHORE
+        return kind_of(self.limit)
 
 
 @dataclass(slots=True)

@@ -35,6 +35,11 @@ class Keeper:
         steward.closed = True
         steward.wake(self.clock())
 
+    def recall(self, steward: Steward) -> None:
+        """Something is left to be ended for a client that is closed."""
+        if steward not in self.stewards:
+            self.stewards.append(steward)
+
     def tick(self, now: int) -> int:
         """Do what is due; answer when to come back."""
         self.due = FOREVER
@@ -46,6 +51,11 @@ class Keeper:
             elif due < self.due:
                 self.due = due
         return self.due
+
+    def fail(self) -> None:
+        """Whoever drives it can do so no longer: nothing of what is held will be renewed, so it counts as lost now."""
+        for steward in self.stewards:
+            steward.fail("the keeper of this process failed; please report it")
 
     def tell(self, tell: Callable[[Notice], None], notice: Notice) -> None:
         """Note what a holder is to be told, once the keeper is not in the middle of something."""

@@ -52,6 +52,7 @@ class Lease:
         "_danger_told",
         "_generation",
         "_lost_told",
+        "_margin_given_ns",
         "_over",
         "beat_ns",
         "confirmed_at",
@@ -72,8 +73,9 @@ class Lease:
         beat_ns: int | None = None,
     ) -> None:
         self._clock = clock
+        self._margin_given_ns = margin_ns
         self.lease_ns = lease_ns
-        self.margin_ns = default_margin_ns(lease_ns) if margin_ns is None else margin_ns
+        self.margin_ns = self._margin_of(lease_ns)
         if not 0 <= self.margin_ns < lease_ns:
             raise BadRequest(
                 f"a margin of {self.margin_ns / 1e9:g} s leaves nothing of a lease of {lease_ns / 1e9:g} s"
@@ -127,6 +129,10 @@ class Lease:
 
     # --- what happens to it ---
 
+    def asks(self, *, sent_at: int, lease_ns: int) -> None:
+        """It is about to be renewed. Where that makes it end earlier, it does from now on: no answer need ever come."""
+        self.deadline = min(self.deadline, sent_at + lease_ns - self._margin_of(lease_ns))
+
     def confirm(self, *, sent_at: int, lease_ns: int | None = None) -> bool:
         """The server has renewed it, upon a request that left at `sent_at`; say whether that was in time.
 
@@ -136,6 +142,7 @@ class Lease:
         if not self.held:
             return False
         before, self.lease_ns = self.lease_ns, self.lease_ns if lease_ns is None else lease_ns
+        self.margin_ns = self._margin_of(self.lease_ns)
         deadline = sent_at + self.lease_ns - self.margin_ns
         if self.lease_ns < before:  # a shorter lease ends earlier at the server too
             self.deadline = deadline if sent_at >= self.confirmed_at else min(self.deadline, deadline)
@@ -144,7 +151,7 @@ class Lease:
         self.confirmed_at = max(self.confirmed_at, sent_at)
         if self.state() is State.HELD:
             self._danger_told = False
-        return True
+        return self._over is None  # meanwhile, another thread may have seen it end
 
     def lose(self, reason: str) -> None:
         """It is not ours any more."""
@@ -166,6 +173,10 @@ class Lease:
     def beats(self, now: int) -> bool:
         """Tell whether the work has given a sign of life lately enough to deserve a renewal."""
         return self.beat_ns is None or now - self._beaten_at <= self.beat_ns
+
+    def _margin_of(self, lease_ns: int) -> int:
+        """Say by how much earlier a lease of that length ends here, if nobody has said: it grows with the lease."""
+        return default_margin_ns(lease_ns) if self._margin_given_ns is None else self._margin_given_ns
 
     # --- when to do something about it ---
 

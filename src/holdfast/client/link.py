@@ -70,6 +70,7 @@ class Link:
         opener: Opener,
         now: int,
         *,
+        greeted: "Callable[[Link, int], None] | None" = None,
         told: Callable[[list[News], int], None] | None = None,
         over: "Callable[[Link, str, int], None] | None" = None,
     ) -> None:
@@ -80,10 +81,12 @@ class Link:
         self.ready_once = False
         self.told_watches = False  # there is something to take back before it is told what to watch
         self.used_at = now
-        self.trouble: HoldfastError | None = None  # a refusal that trying again would not change
-        self._told = told
+        self._on_greeted = greeted
+        self._on_told = told
         self._on_over = over
         self._queue: deque[Call] = deque()
+        # What was sent and has no answer yet. A codec forgets a request whose answer it cannot read; this does not.
+        self._sent: dict[Call, None] = {}
         self._open_by = now + OPEN_NS_MAX
         self._pipe: Pipe = opener(address, self)
 
@@ -93,7 +96,7 @@ class Link:
 
     @property
     def idle(self) -> bool:
-        return not self._queue and not self.codec.waiting
+        return not self._queue and not self._sent
 
     def submit(self, call: Call, now: int) -> None:
         """Send a request as soon as that can be."""
@@ -104,7 +107,7 @@ class Link:
         self._queue.append(call)
         self._flush(now)
 
-    def close(self, why: str = "the connection was closed here", now: int = 0) -> None:
+    def close(self, why: str, now: int) -> None:
         """Let go of the connection; its owner hears of it as of any other end."""
         if not self.is_over:
             self._pipe.close()
@@ -115,11 +118,11 @@ class Link:
         if self.is_over:
             return FOREVER
         deadline = FOREVER if self.ready else self._open_by
-        for call in self.codec.waiting:
-            if not call.over and call.until < deadline:
+        for call in self._sent:  # also for one that nobody waits for any more: the server owes an answer
+            if call.until < deadline:
                 deadline = call.until
         for call in self._queue:
-            if call.until < deadline:
+            if call.until < deadline and not call.over:
                 deadline = call.until
         if deadline > now:
             return deadline
@@ -133,6 +136,7 @@ class Link:
         greeting = self.codec.greeting()
         if greeting:
             self._pipe.write(greeting)
+        self._note_ready(now)
         self._flush(now)
 
     def received(self, data: bytes, now: int) -> None:
@@ -143,36 +147,51 @@ class Link:
         except HoldfastError as error:
             self._distrust(error, now)
             return
-        self._answer(answers, now)
+        self._note_ready(now)
+        self._answer(answers)
+        self._tell(now)
+        self._flush(now)
 
     def broken(self, why: str, now: int) -> None:
-        if not self.is_over:
-            for call, answer in self.codec.end():
-                call.answered(answer)
-            self._end(why, now)
+        if self.is_over:
+            return
+        try:
+            answers = self.codec.end()
+        except HoldfastError as error:
+            self._distrust(error, now)
+            return
+        self._answer(answers)
+        self._end(why, now)
 
     # --- inside ---
 
     def _distrust(self, error: HoldfastError, now: int) -> None:
         """The other side has said what no peer of ours says, or refuses us as a whole."""
-        self.trouble = error
-        for call in [*self.codec.waiting, *self._queue]:
+        for call in [*self._sent, *self._queue]:
             if isinstance(error, BadPeer) and call.sent_at:
                 call.failed(str(error))
             else:
                 call.refused(error)
         self.close(str(error), now)
 
-    def _answer(self, answers: list[tuple[Call, Answer]], now: int) -> None:
-        self.ready_once = self.ready_once or self.ready
-        news = self.codec.news
-        if news:
-            self.codec.news = []
+    def _note_ready(self, now: int) -> None:
+        if self.ready and not self.ready_once:
+            self.ready_once = True
+            if self._on_greeted is not None:
+                self._on_greeted(self, now)
+
+    def _answer(self, answers: list[tuple[Call, Answer]]) -> None:
         for call, answer in answers:
+            self._sent.pop(call, None)
             call.answered(answer)
-        if news and self._told is not None:
-            self._told(news, now)
-        self._flush(now)
+
+    def _tell(self, now: int) -> None:
+        news, self.codec.news = self.codec.news, []
+        if news and self._on_told is not None:
+            try:
+                self._on_told(news, now)
+            except BadPeer as error:
+                self._distrust(error, now)
 
     def _flush(self, now: int) -> None:
         while self._queue and self.ready and self.codec.has_room():
@@ -185,11 +204,13 @@ class Link:
                 call.answered(Refusal(error))
                 continue
             call.sent_at = self.used_at = now
+            self._sent[call] = None
             self._pipe.write(data)
 
     def _end(self, why: str, now: int) -> None:
         self.is_over = True
-        calls = [*self.codec.waiting, *self._queue]
+        calls = [*self._sent, *self._queue]
+        self._sent.clear()
         self._queue.clear()
         for call in calls:
             call.failed(why)

@@ -62,6 +62,10 @@ class Beat:
             return Next.RENEW, now
         return Next.WAIT, min(self._due, self.term.deadline)
 
+    def asks(self, sent_at: int) -> None:
+        """A renewal is about to leave; where it is for less than what is left, no answer need ever come to that."""
+        self.term.asks(sent_at=sent_at, lease_ns=self.extend_ns)
+
     def answered(self, renewal: Renewal, sent_at: int, now: int) -> None:
         """Take in what the server said to a renewal that was sent at that instant."""
         if renewal.renewed:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.client.asks import Ask, Granted, News, Query
 from holdfast.client.dialects.native import NativeCodec, Session, cost_bytes, granted_in
+from holdfast.client.errands import AGAIN
 from holdfast.client.lease import Notice
 from holdfast.client.link import FOREVER, SECOND, Call, Link
 from holdfast.client.ports import Address
-from holdfast.client.steward import AGAIN, MILLISECOND, Kept, Steward
+from holdfast.client.steward import Kept, Steward
 
 if TYPE_CHECKING:
     from holdfast.client.keeper import Keeper
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 RENEWALS_MAX: Final = 1000
 # A claim that is held for longer than this deserves a connection on which its end would be told.
 LISTEN_AFTER_NS: Final = SECOND
+# A connection that lasted for less has not served anybody.
+GOOD_NS_MIN: Final = SECOND
 # A connection that has not been used for so long is tried out, so that nobody relies on a dead one.
 SILENCE_NS_MAX: Final = 15 * SECOND
 
@@ -32,6 +35,7 @@ class NativeSteward(Steward):
         self._link: Link | None = None
         self._failures = 0
         self._dial_at = 0
+        self._dialled_at = 0
         self._places: dict[str, Callable[[Granted | None, str], None]] = {}
         self._watchers: dict[object, tuple[dict[str, Any], Callable[[dict[str, Any] | None], None]]] = {}
         self._watched = False  # the connection has been told what there is to watch
@@ -77,13 +81,30 @@ class NativeSteward(Steward):
     def _connect(self, now: int) -> None:
         codec = NativeCodec(self._session, events=True)
         self._watched = False
-        self._link = Link(self.address, codec, self.keeper.opener, now, told=self._told, over=self._over)
+        self._dialled_at = now
+        self._link = Link(
+            self.address, codec, self.keeper.opener, now, greeted=self._greeted, told=self._told, over=self._over
+        )
         self.wake(self._link.tick(now))
+
+    def _greeted(self, link: Link, now: int) -> None:
+        codec = link.codec
+        assert isinstance(codec, NativeCodec)
+        if not codec.resumed:
+            places, self._places = self._places, {}
+            for hear in places.values():
+                hear(None, "the server has forgotten who stood in its queues")
+        # What was told while there was no connection was told to nobody; a renewal finds out.
+        for kept in self.kept.values():
+            kept.try_at = now
+        self.wake(now)
 
     def _over(self, link: Link, why: str, now: int) -> None:
         if self._link is link:
             self._link = None
-            self._failures = 0 if link.ready_once else self._failures + 1
+            # A server that greets and then hangs up, again and again, is no better than one that is not there.
+            was_good = link.ready_once and now - self._dialled_at >= GOOD_NS_MIN
+            self._failures = 0 if was_good else self._failures + 1
             self._dial_at = now + AGAIN.delay_ns(self._failures + 1, self.keeper.chance())
             for _, hear in self._watchers.values():
                 hear(None)
@@ -91,7 +112,7 @@ class NativeSteward(Steward):
 
     def hang_up(self) -> None:
         if self._link is not None:
-            self._link.close()
+            self._link.close("the client is closed", self.keeper.clock())
 
     def listen_at(self, kept: Kept) -> int:
         if self._link is not None:
@@ -106,7 +127,7 @@ class NativeSteward(Steward):
 
     def tend(self, now: int) -> int:
         if self.closed:
-            return FOREVER
+            return FOREVER if self._link is None else self._link.tick(now)
         if self._link is None:
             wanted = max(self._wants_connection(now), self._dial_at)
             if wanted > now:
@@ -119,12 +140,14 @@ class NativeSteward(Steward):
         if codec.joined not in (None, self._session.name):
             link.close("the client has another session now", now)
             return self._dial_at
-        self._failures = 0 if link.ready else self._failures
         if link.ready and not self._watched:
             self._tell_what_to_watch(link, now)
         if link.ready and link.idle and now - link.used_at >= SILENCE_NS_MAX:
             link.submit(Call(Query("ping"), now + 5 * SECOND, _ignore), now)
-        return min(link.tick(now), max(link.used_at + SILENCE_NS_MAX, now + MILLISECOND) if link.ready else FOREVER)
+        if not link.ready:
+            return link.tick(now)
+        # While an answer is awaited, nobody knows when the connection will be idle.
+        return min(link.tick(now), link.used_at + SILENCE_NS_MAX if link.idle else now + SECOND)
 
     # --- renewals ---
 
@@ -155,9 +178,10 @@ class NativeSteward(Steward):
                 hear(self, item.fields, now)
 
     def _hear_granted(self, fields: dict[str, Any], now: int) -> None:
-        hear = self._places.pop(str(fields.get("ticket")), None)
-        if hear is not None:
-            hear(granted_in(fields), "")
+        ticket = str(fields.get("ticket"))
+        if ticket in self._places:
+            grant = granted_in(fields)  # if it cannot be read, there is still somebody who waits
+            self._places.pop(ticket)(grant, "")
 
     def _hear_ended(self, fields: dict[str, Any], now: int) -> None:
         ticket = str(fields.get("ticket"))

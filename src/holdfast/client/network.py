@@ -4,12 +4,15 @@ What is sent over them is not known here. A child of a fork gets none of its par
 """
 
 import os
+import select
 import socket
+import threading
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.client.clock import now_ns
 from holdfast.client.ports import Address, Stream
@@ -24,8 +27,12 @@ READ_BYTES: Final = 65_536
 # A blocking read comes back after so long at the latest; a shorter one costs one more call of the system.
 STANDING_TIMEOUT_S: Final = 5
 CONNECT_S_MAX: Final = 10.0
+# The longest that is waited for in one piece.
+WAIT_S_MAX: Final = 3600.0
 # A peer that is gone without a word is found out by the system after about half a minute.
 KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
+
+T = TypeVar("T")
 
 _ours: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
 _transports: "weakref.WeakSet[asyncio.Transport]" = weakref.WeakSet()  # event loops lend nobody their sockets
@@ -105,30 +112,67 @@ class SocketStream:
 
 
 class TlsStream:
-    """A connection under TLS, whose time limit has to be Python's."""
+    """A connection under TLS. One thread may read while another writes, so whoever waits does so outside of TLS:
+    that has one state for both ways, and lets only one thread in at a time."""
 
-    def __init__(self, sock: socket.socket, clock: Callable[[], int]) -> None:
+    def __init__(self, sock: "ssl.SSLSocket", clock: Callable[[], int]) -> None:
+        sock.setblocking(False)
         self._sock = sock
         self._clock = clock
+        self._inside = threading.Lock()
 
     def send(self, data: bytes) -> None:
-        self._sock.settimeout(STANDING_TIMEOUT_S)
-        self._sock.sendall(data)
+        until = self._clock() + STANDING_TIMEOUT_S * SECOND
+        sent = 0
+        while sent < len(data):
+            rest = memoryview(data)[sent:]
+            sent += self._do(partial(self._sock.send, rest), until)
 
     def receive(self, until: int) -> bytes:
-        left = until - self._clock()
-        if left <= 0:
-            raise TimeoutError("no answer in time")
-        self._sock.settimeout(min(left / SECOND, 24 * 3600.0))
-        return self._sock.recv(READ_BYTES)
+        return self._do(partial(self._sock.recv, READ_BYTES), until)
+
+    def _do(self, work: Callable[[], T], until: int) -> T:
+        """Try, and wait for the network, until it is done."""
+        import ssl
+
+        while (left := until - self._clock()) > 0:
+            try:
+                with self._inside:
+                    return work()
+            except ssl.SSLWantReadError:
+                wants = select.POLLIN
+            except ssl.SSLWantWriteError:
+                wants = select.POLLOUT
+            self._wait(wants, left)
+        raise TimeoutError("no answer in time")
+
+    def _wait(self, wants: int, left: int) -> None:
+        number = self._sock.fileno()
+        if number < 0:
+            raise OSError("the connection was closed here")
+        poll = select.poll()
+        poll.register(number, wants)
+        poll.poll(min(left / SECOND, WAIT_S_MAX) * 1000)
 
     def close(self) -> None:
         _close(self._sock)
 
 
+def _connected(sock: socket.socket, place: Any, limit_s: float) -> socket.socket:
+    try:
+        tune(sock)  # before it leads anywhere: a fork may come at any time
+        sock.settimeout(limit_s)
+        sock.connect(place)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 def _close(sock: socket.socket) -> None:
     with suppress(OSError):  # it was never connected, or is over already
-        sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
+        # Wakes a thread that reads. TLS has a method of this name, behind which bytes would be read as they are.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
     sock.close()
 
 
@@ -139,18 +183,34 @@ class SocketNetwork:
         self._clock = clock
 
     def dial(self, address: Address, until: int) -> Stream:
-        limit_s = min((until - self._clock()) / SECOND, CONNECT_S_MAX)
-        if limit_s <= 0:
-            raise TimeoutError("no time left to connect")
-        sock = socket.create_connection((address.host, address.port), timeout=limit_s)
+        until = min(until, self._clock() + int(CONNECT_S_MAX * SECOND))
+        sock = self._reach(address, until)
         try:
-            tune(sock)
             if address.tls is None:
                 return SocketStream(sock, self._clock)
+            sock.settimeout(self._left_s(until))
             return TlsStream(wrap(sock, address), self._clock)
         except BaseException:
             sock.close()
             raise
+
+    def _reach(self, address: Address, until: int) -> socket.socket:
+        """Try the places that a name leads to, one after the other; each may take its share of the time."""
+        places = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        why = OSError("the name leads nowhere")
+        for number, (family, kind, protocol, _, place) in enumerate(places):
+            limit_s = self._left_s(until) / (len(places) - number)
+            try:
+                return _connected(socket.socket(family, kind, protocol), place, limit_s)
+            except OSError as error:
+                why = error
+        raise why
+
+    def _left_s(self, until: int) -> float:
+        left = until - self._clock()
+        if left <= 0:
+            raise TimeoutError("no time left to connect")
+        return left / SECOND
 
     async def connect(self, address: Address, protocol: "asyncio.Protocol", until: int) -> "asyncio.Transport":
         import asyncio
@@ -181,4 +241,4 @@ def _timeval(timeout_ns: int) -> bytes:
 def sleep_until(instant: int) -> None:
     """Block the thread until an instant of the clock."""
     while (left := instant - now_ns()) > 0:
-        time.sleep(min(left / SECOND, 3600.0))
+        time.sleep(min(left / SECOND, WAIT_S_MAX))

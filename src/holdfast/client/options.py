@@ -130,8 +130,7 @@ def options_of(
     margin_ns = default_margin_ns(lease_ns) if margin is None else span_ns(margin, "margin")
     if margin_ns >= lease_ns:
         raise BadRequest(f"a margin of {margin_ns / SECOND:g} s leaves nothing of a lease of {lease_ns / SECOND:g} s")
-    if mode not in MODES:
-        raise BadRequest(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    check_mode(mode)
     if limit is not None:
         _whole(limit, "limit", LIMIT_MAX, str(LIMIT_MAX))
     _whole(units, "units", limit or 1, f"the limit of {limit or 1}")
@@ -167,6 +166,13 @@ def check_key(key: str) -> str:
     if not 0 < size <= KEY_BYTES_MAX:
         raise BadRequest(f"a key has 1 to {KEY_BYTES_MAX} bytes in UTF-8, not {size}")
     return key
+
+
+def check_mode(mode: str) -> str:
+    """Refuse what is no mode."""
+    if mode not in MODES:
+        raise BadRequest(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    return mode
 
 
 def check_value(value: bytes | None) -> bytes | None:

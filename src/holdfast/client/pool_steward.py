@@ -7,12 +7,27 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from holdfast.client.asks import Acquire, Ask, Convert, End, Enqueue, Granted, Query, Refusal, Renew, Wait, Want
+from holdfast.client.asks import (
+    Acquire,
+    Ask,
+    Convert,
+    End,
+    Ended,
+    Enqueue,
+    Granted,
+    Query,
+    Queued,
+    Refusal,
+    Renew,
+    Wait,
+    Want,
+)
 from holdfast.client.dialects import dflock, lockserver
 from holdfast.client.dialects.codec import Codec
+from holdfast.client.errands import Errand
 from holdfast.client.link import FOREVER, SECOND, Call, Link
 from holdfast.client.ports import Address
-from holdfast.client.steward import MILLISECOND, Errand, Steward
+from holdfast.client.steward import Steward
 from holdfast.errors import TooMany
 
 if TYPE_CHECKING:
@@ -61,7 +76,7 @@ class PoolSteward(Steward):
 
     def hang_up(self) -> None:
         for link in list(self.links):
-            link.close()
+            link.close("the client is closed", self.keeper.clock())
 
     def _over(self, link: Link, why: str, now: int) -> None:
         if link in self.links:
@@ -77,14 +92,20 @@ class PoolSteward(Steward):
 
     def tend(self, now: int) -> int:
         soonest = FOREVER
-        free = [link for link in self.links if self.is_free(link)]
-        for link in free:
-            if now - link.used_at >= IDLE_NS_MAX or len(free) > IDLE_MAX or self.closed:
-                link.close("it was idle", now)
+        free = []
         for link in list(self.links):
             soonest = min(soonest, link.tick(now))
-            if link.idle:
-                soonest = min(soonest, max(link.used_at + IDLE_NS_MAX, now + MILLISECOND))
+            if self.is_free(link):
+                free.append(link)
+            elif link.ready and link.idle and not link.codec.has_room():
+                link.close("it carries no more requests", now)
+        free.sort(key=lambda link: link.used_at)
+        surplus = len(free) if self.closed else len(free) - IDLE_MAX
+        for place, link in enumerate(free):
+            if place < surplus or now - link.used_at >= IDLE_NS_MAX:
+                link.close("it was idle", now)
+            else:
+                soonest = min(soonest, link.used_at + IDLE_NS_MAX)
         return soonest
 
 
@@ -94,6 +115,7 @@ class DflockSteward(PoolSteward):
     def __init__(self, keeper: "Keeper", address: Address, auth: str | None) -> None:
         super().__init__(keeper, address, lambda: dflock.DflockCodec(auth))
         self._of: dict[str, Link] = {}  # by ticket
+        self._tickets: dict[Link, str] = {}  # the other way round
 
     def choose(self, call: Call, now: int) -> Link | None:
         want = _want_of(call.ask)
@@ -106,26 +128,33 @@ class DflockSteward(PoolSteward):
         return None
 
     def deliver(self, call: Call, now: int) -> None:
-        if isinstance(call.ask, (Acquire, Wait, End)):
+        if isinstance(call.ask, (Acquire, Enqueue, Wait, End)):
             call.after(self._settled)
         super().deliver(call, now)
 
     def _settled(self, call: Call) -> None:
         """A connection without a claim is free for others."""
         want = _want_of(call.ask)
-        if want is not None and not isinstance(call.answer, Granted):
-            self._of.pop(want.ticket, None)
+        if want is not None and not isinstance(call.answer, (Granted, Queued)):
+            link = self._of.pop(want.ticket, None)
+            if link is not None:
+                del self._tickets[link]
+                if call.answer == Ended(was_there=False):
+                    # A store that could not be asked says the same; what there is goes with its connection.
+                    link.close("the server could not give it back, or had it no more", self.keeper.clock())
 
     def opened(self, call: Call, link: Link) -> None:
         want = _want_of(call.ask)
         if want is not None and isinstance(call.ask, (Acquire, Enqueue)):
             self._of[want.ticket] = link
+            self._tickets[link] = want.ticket
 
     def is_free(self, link: Link) -> bool:
-        return super().is_free(link) and link not in self._of.values()
+        return link not in self._tickets and super().is_free(link)
 
     def gone(self, link: Link, why: str, now: int) -> None:
-        for ticket in [ticket for ticket, its in self._of.items() if its is link]:
+        ticket = self._tickets.pop(link, None)
+        if ticket is not None:
             del self._of[ticket]
             kept = self.kept.get(ticket)
             if kept is not None:
@@ -143,19 +172,20 @@ class DflockSteward(PoolSteward):
 
     def tend(self, now: int) -> int:
         soonest = super().tend(now)
-        for ticket, link in list(self._of.items()):
-            if not link.idle:
-                continue
-            if now - link.used_at >= SILENCE_NS_MAX and link.ready:
-                link.submit(Call(Query("ping"), now + 5 * SECOND, _ignore), now)
-                soonest = min(soonest, link.tick(now))
-            elif ticket in self.kept:
-                soonest = min(soonest, link.used_at + SILENCE_NS_MAX)
-        return soonest
+        silent = [link for link in self._of.values() if link.idle]
+        if any(now - link.used_at >= SILENCE_NS_MAX for link in silent):
+            for link in silent:
+                if now - link.used_at >= SILENCE_NS_MAX - SECOND:  # those that are due soon go along
+                    link.submit(Call(Query("ping"), now + 5 * SECOND, _ignore), now)
+                    soonest = min(soonest, link.tick(now))
+        return min([soonest, *(link.used_at + SILENCE_NS_MAX for link in silent)])
 
 
 class LockServerSteward(PoolSteward):
     """Any connection will do, one request at a time."""
+
+    # Each takes a connection, of which the server and the caller's process have only so many.
+    renewals_under_way_max = 32
 
     def __init__(self, keeper: "Keeper", address: Address, *, host: str, auth: str | None, owner: str) -> None:
         super().__init__(keeper, address, lambda: lockserver.LockServerCodec(host, auth, owner))
@@ -168,9 +198,11 @@ class LockServerSteward(PoolSteward):
 
     def prepare(self, errand: Errand) -> Ask | None:
         """Without a proof it is asked for once more, to be given back if there is one."""
-        if errand.ask.proof is None:
-            return Acquire(errand.ask.want, 0)
-        return errand.ask
+        if errand.ask.proof is not None:
+            return errand.ask
+        if errand.ours:
+            return Query(lockserver.RECOVER, {"want": errand.ask.want})
+        return Acquire(errand.ask.want, 0)
 
 
 def _want_of(ask: Ask) -> Want | None:

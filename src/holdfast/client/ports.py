@@ -5,6 +5,7 @@ Only types live here. The real ones are `clock.py`, `network.py` and `keeper_thr
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import asyncio
     import ssl
+    from types import TracebackType
 
     from holdfast.client.keeper import Keeper
 
@@ -94,6 +96,20 @@ class Host(Protocol):
         """Lend the keeper to one caller at a time. What is due afterwards, the host sees to."""
 
 
+class Mutex(Protocol):
+    """Lets one thread at a time through: a `threading.Lock` is one."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+    def release(self) -> None: ...
+
+    def __enter__(self) -> bool: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 class Signal(Protocol):
     """Something a thread can wait for: a `threading.Event` is one."""
 
@@ -119,3 +135,5 @@ class World:
     # Begins work in a thread of its own. What comes back waits for its end until an instant, and says whether it came.
     # Only the blocking face asks for it.
     begin: Callable[[Callable[[], object], str], Callable[[int], bool]]
+    # Makes a lock that threads may have to wait at for a while. Only the blocking face asks for it.
+    lock: Callable[[], Mutex] = threading.Lock

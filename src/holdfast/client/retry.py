@@ -15,6 +15,11 @@ SECONDS_MAX: Final = 1_000_000_000.0  # some 31 years
 GROWTH: Final = 1.5
 
 
+def chance_of(dice: Callable[[int], bytes]) -> Callable[[], float]:
+    """Make of random bytes what jitter is made of: a number from 0.0 to below 1.0."""
+    return lambda: int.from_bytes(dice(4), "big") / (1 << 32)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """Bounds for trying again: how many times after the first, for how long in all, how far apart. Seconds.

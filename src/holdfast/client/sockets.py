@@ -3,6 +3,7 @@
 Names are looked up in short-lived threads, because that blocks. What the bytes mean is the links' business.
 """
 
+import os
 import queue
 import selectors
 import socket
@@ -14,6 +15,9 @@ from typing import Any, Final
 from holdfast.client.network import READ_BYTES, tune, wrap
 from holdfast.client.ports import Address, Receiver
 
+# A connection that always has more to read leaves its turn to the others after so much.
+READS_MAX: Final = 16
+SHUNNED_MAX: Final = 100
 READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 
@@ -30,6 +34,7 @@ class SocketPipe:
         self._step: Callable[[int], None] = self._idle
         self._interest = 0
         self._places: list[Any] = []  # where the name leads that have not been tried
+        self._place: Any = None  # the one that was tried last
         self.closed = False
 
     def write(self, data: bytes) -> None:
@@ -42,46 +47,49 @@ class SocketPipe:
 
     # --- in the thread ---
 
-    def begin(self) -> None:
+    def begin(self, now: int) -> None:
         """Find out where the name leads."""
+        host, port = self._address.host, self._address.port
         try:
-            places = socket.getaddrinfo(
-                self._address.host, self._address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
-            )
-        except socket.gaierror:
-            threading.Thread(target=self._look_up, name="holdfast-lookup", daemon=True).start()
+            places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except (socket.gaierror, UnicodeError):
+            try:
+                threading.Thread(target=self._look_up, name="holdfast-lookup", daemon=True).start()
+            except RuntimeError:  # the process is about to end, and nobody minds any more if this thread blocks
+                self._look_up()
         else:
-            self._found(places, "", 0)
+            self._found(places, "", now)
 
     def _look_up(self) -> None:
         places: list[Any] = []
         why = ""
         try:
             places = socket.getaddrinfo(self._address.host, self._address.port, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the second where it is no name at all
             why = str(error)
         self._sockets.later(lambda now: self._found(places, why, now))
 
     def _found(self, places: list[Any], why: str, now: int) -> None:
-        self._places = places
+        self._places = self._sockets.sorted(places)
         self._connect(now, why or "the name leads nowhere")
 
     def _connect(self, now: int, why: str) -> None:
         """Try the next place there is."""
         while self._places and not self.closed:
             family, kind, protocol, _, place = self._places.pop(0)
-            self._sock = socket.socket(family, kind, protocol)
-            self._sock.setblocking(False)
+            self._place = place
             try:
+                self._sock = socket.socket(family, kind, protocol)
+                self._sock.setblocking(False)
+                self._step = self._finish_connect
+                self._want(WRITE)
                 self._sock.connect(place)
             except BlockingIOError:
-                pass
+                return
             except OSError as error:
                 why = str(error)
                 self._drop()
                 continue
-            self._step = self._finish_connect
-            self._want(WRITE)
             return
         if not self.closed:
             self._broken(f"cannot connect to {self._address}: {why}", now)
@@ -90,17 +98,22 @@ class SocketPipe:
         code = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self._drop()
-            self._connect(now, OSError(code, "").strerror or f"error {code}")
+            self._connect(now, os.strerror(code))
             return
-        tune(self._sock)
+        self._sockets.trust(self._place)
+        if self._try(self._tune, now) is None:
+            return
         if self._address.tls is None:
             self._open(now)
             return
-        plain = self._sock
-        self._want(0)
-        self._sock = wrap(plain, self._address, blocking=False)
         self._step = self._shake_hands
         self._shake_hands(now)
+
+    def _tune(self) -> None:
+        tune(self._sock)
+        if self._address.tls is not None:
+            self._want(0)
+            self._sock = wrap(self._sock, self._address, blocking=False)
 
     def _shake_hands(self, now: int) -> None:
         if self._try(self._sock.do_handshake, now) is not None:
@@ -114,7 +127,9 @@ class SocketPipe:
 
     def _serve(self, now: int) -> None:
         # Under TLS, what was read may hold more than one record, of which the selector knows nothing.
-        while not self.closed:
+        for _ in range(READS_MAX):
+            if self.closed:
+                break
             data = self._try(lambda: self._sock.recv(READ_BYTES), now)
             if data is None:
                 break
@@ -124,6 +139,8 @@ class SocketPipe:
             self._receiver.received(data, now)
             if len(data) < READ_BYTES and self._address.tls is None:
                 break
+        else:
+            self._sockets.again(self)
         self.flush(now)
 
     def flush(self, now: int) -> None:
@@ -131,25 +148,25 @@ class SocketPipe:
         if self._step != self._serve or self.closed:
             return
         while self._out:
-            sent = self._try(lambda: self._sock.send(self._out), now, wants=READ)
+            sent = self._try(lambda: self._sock.send(self._out), now, wants=WRITE)
             if sent is None:
                 return
             del self._out[:sent]
         if not self.closed:
             self._want(READ)
 
-    def _try(self, work: Callable[[], Any], now: int, wants: int = 0) -> Any:
+    def _try(self, work: Callable[[], Any], now: int, wants: int = READ) -> Any:
         """Do something with the socket; None if it has to wait, or is over."""
-        import ssl
-
         try:
             done = work()
-        except (BlockingIOError, ssl.SSLWantWriteError):
-            self._want(WRITE | READ if wants else self._interest or READ)
-        except ssl.SSLWantReadError:
-            self._want(READ)
+        except BlockingIOError:
+            self._want(self._interest | wants)
         except OSError as error:
-            self._broken(str(error) or type(error).__name__, now)
+            tls_wants = 0 if self._address.tls is None else _tls_wants(error)
+            if tls_wants:
+                self._want(tls_wants)
+            else:
+                self._broken(str(error) or type(error).__name__, now)
         else:
             return True if done is None else done
         return None
@@ -161,7 +178,16 @@ class SocketPipe:
     def shut(self) -> None:
         """Let go of the socket."""
         self.closed = True
+        if self._sock is not None and self._step == self._finish_connect:
+            self._sockets.shun(self._place)
         self._drop()
+        self._sockets.gone(self)
+
+    def leave(self) -> None:
+        """Let go of the socket without a word to the selector: in the child of a fork, both are the parent's."""
+        self.closed = True
+        if self._sock is not None:
+            self._sock.close()
 
     # --- inside ---
 
@@ -187,17 +213,30 @@ class SocketPipe:
             self._receiver.broken(why, now)
 
 
+def _tls_wants(error: OSError) -> int:
+    """Say what TLS waits for; nothing, if it is over."""
+    import ssl
+
+    if isinstance(error, ssl.SSLWantReadError):
+        return READ
+    return READ | WRITE if isinstance(error, ssl.SSLWantWriteError) else 0
+
+
 class Sockets:
     """The selector, and a way to wake whoever waits in it."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._near, self._far = socket.socketpair()
+        self._near, self._far = os.pipe()
         for end in (self._near, self._far):
-            end.setblocking(False)
+            os.set_blocking(end, False)
         self._selector.register(self._near, READ)
         self._dirty: list[SocketPipe] = []
         self._fresh: list[SocketPipe] = []
+        self._again: list[SocketPipe] = []  # what may have more to read than the selector knows of
+        # Where connections were not made in time, the latest last: a name that leads elsewhere too is tried there.
+        self._shunned: dict[Any, None] = {}
+        self._pipes: dict[SocketPipe, None] = {}  # those that are joined to anybody, or about to be
         self._later: queue.SimpleQueue[Callable[[int], None]] = queue.SimpleQueue()
 
     # --- from any thread that has the keeper ---
@@ -227,25 +266,27 @@ class Sockets:
     def wake(self) -> None:
         """Let the thread come back from waiting."""
         with suppress(BlockingIOError):  # it has not come back from the last thousands of calls; it will
-            self._far.send(b".")
+            if self._far >= 0:
+                os.write(self._far, b".")
 
     # --- from the thread of its own ---
 
     def wait(self, timeout_s: float | None) -> list[SocketPipe]:
         """Wait for the network, without the keeper; answer which connections have something to do."""
         ready = []
-        for key, _ in self._selector.select(timeout_s):
+        for key, _ in self._selector.select(0 if self._again else timeout_s):
             if key.data is not None:
                 ready.append(key.data)
             else:
-                self._near.recv(READ_BYTES)
+                os.read(self._near, READ_BYTES)
         return ready
 
     def serve(self, ready: list[SocketPipe], now: int) -> None:
         """Let connections get on, with the keeper in hand."""
         while not self._later.empty():
             self._later.get()(now)
-        for pipe in ready:
+        again, self._again = self._again, []
+        for pipe in dict.fromkeys([*ready, *again]):
             pipe.on_event(now)
         self.settle(now)
 
@@ -256,7 +297,8 @@ class Sockets:
             dirty, self._dirty = self._dirty, []
             for pipe in fresh:
                 if not pipe.closed:
-                    pipe.begin()
+                    self._pipes[pipe] = None
+                    pipe.begin(now)
             for pipe in dirty:
                 if pipe.closed:
                     pipe.shut()
@@ -273,8 +315,35 @@ class Sockets:
         elif interest:
             self._selector.register(sock, interest, pipe)
 
+    def shun(self, place: Any) -> None:
+        """Nobody has answered there; a router may have swallowed what was sent."""
+        self._shunned.pop(place, None)
+        self._shunned[place] = None
+        if len(self._shunned) > SHUNNED_MAX:
+            del self._shunned[next(iter(self._shunned))]
+
+    def trust(self, place: Any) -> None:
+        """Somebody has answered there."""
+        self._shunned.pop(place, None)
+
+    def sorted(self, places: list[Any]) -> list[Any]:
+        """Put first where nobody has been waited for in vain."""
+        shunned = list(self._shunned)
+        return sorted(places, key=lambda found: shunned.index(found[4]) if found[4] in self._shunned else -1)
+
+    def again(self, pipe: SocketPipe) -> None:
+        """Come back to a connection soon, whatever the selector says."""
+        self._again.append(pipe)
+
+    def gone(self, pipe: SocketPipe) -> None:
+        """A connection has no socket any more."""
+        self._pipes.pop(pipe, None)
+
     def close(self) -> None:
-        """Let go of everything; the sockets themselves are those of the parent, if this is the child of a fork."""
+        """Let go of everything, in the child of a fork: what is joined to a server stays joined to the parent's."""
+        for pipe in list(self._pipes):
+            pipe.leave()
         self._selector.close()
-        self._near.close()
-        self._far.close()
+        far, self._far = self._far, -1
+        os.close(far)
+        os.close(self._near)

@@ -4,36 +4,46 @@ A renewal never makes a claim anew, and nothing here decides that a lease goes o
 """
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from holdfast.client.asks import Acquire, Ask, End, Ended, Granted, Proof, Refusal, Renew, Renewed, Want
+from holdfast.client.asks import Ask, End, Proof, Refusal, Renew, Renewed, Want
+from holdfast.client.errands import AGAIN, Errand, Errands
 from holdfast.client.lease import Lease, Notice
-from holdfast.client.link import FOREVER, SECOND, Call, Link
+from holdfast.client.link import FOREVER, SECOND, Call
 from holdfast.client.ports import Address
-from holdfast.client.retry import RetryPolicy
-from holdfast.errors import Forbidden, HoldfastError, Retry
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.client.keeper import Keeper
 
 MILLISECOND: Final = 1_000_000
-# A renewal that failed is tried again until the deadline, however often.
-AGAIN: Final = RetryPolicy(min_delay=0.05, max_delay=1.0)
 # A renewal's answer is overdue after a share of the lease, so that another connection can still be tried.
 ANSWER_NS_MAX: Final = 5 * SECOND
 ANSWER_NS_MIN: Final = 100 * MILLISECOND
 # Renewals that are due soon go along with those that are due now.
 ALONG: Final = 20
-# What may have been asked for over a connection that broke may still be on its way: it is ended twice, so far apart.
-SURE_NS: Final = SECOND
-ERRANDS_MAX: Final = 100_000
+UNKNOWN_THERE: Final = "the server does not know of it any more: its lease ran out there, or it was ended"
 
 
 class Kept:
     """A claim that is held, as the keeper knows it. `tell` is called outside of the keeper."""
 
-    __slots__ = ("cost", "lease", "listens", "over", "proof", "renewal_ns", "renewing", "tell", "tries", "try_at")
+    __slots__ = (
+        "cost",
+        "hung",
+        "lease",
+        "listens",
+        "over",
+        "proof",
+        "renewal_ns",
+        "renewing",
+        "tell",
+        "tries",
+        "try_at",
+        "unsure",
+    )
 
     def __init__(
         self,
@@ -42,34 +52,19 @@ class Kept:
         tell: Callable[[Notice], None],
         *,
         listens: bool = False,
-        renewal_ns: Callable[[int], int] | None = None,
     ) -> None:
         self.lease = lease
         self.proof = proof
         self.tell = tell
         self.listens = listens  # wants to hear of the server at once, not only with the next renewal
-        self.renewal_ns = renewal_ns  # how long a lease to ask for, by now; None: as long as before
+        self.renewal_ns: Callable[[int], int] | None = None  # how long a lease to ask for, by now; None: as before
+        self.hung = False  # it was not renewed when it was due, for want of a sign of life
         self.renewing = False
+        self.unsure = False  # a renewal has left that was not answered, so the server may know of a later deadline
         self.tries = 0  # renewals that failed since the last one that did not
         self.try_at = lease.renew_at
         self.cost = 0  # bytes of a line that a renewal takes; 0: not counted yet
         self.over = False
-
-
-class Errand:
-    """Something to be ended at the server, for as long as it could be held there."""
-
-    __slots__ = ("ask", "asking", "done", "sure", "tries", "try_at", "until")
-
-    def __init__(self, ask: End, *, until: int, now: int, done: Callable[[], None] | None) -> None:
-        self.ask = ask
-        self.until = until
-        self.try_at = now
-        self.tries = 0
-        self.asking = False
-        # Nothing that was asked for earlier can still arrive: there is a proof, or that was checked twice.
-        self.sure = ask.proof is not None
-        self.done = done
 
 
 class Steward(ABC):
@@ -79,14 +74,22 @@ class Steward(ABC):
         self.keeper = keeper
         self.address = address
         self.kept: dict[str, Kept] = {}
-        self.errands: list[Errand] = []
+        self.errands = Errands(self)
         self.due = FOREVER
         self.closed = False
+        self._retired = False
+        self._line: deque[list[Kept]] = deque()  # renewals that have to wait until there are fewer under way
+        self._under_way = 0
 
     # --- from the faces, under the keeper's roof ---
 
     def keep(self, kept: Kept) -> None:
         """Take care of a claim from now on."""
+        if self._retired:  # it was granted while the client was being closed, or the process ended
+            kept.lease.lose("the client was closed")
+            self.keeper.tell(kept.tell, Notice.LOST)
+            self.finish(kept.proof.want, kept.proof)
+            return
         self.kept[kept.proof.want.ticket] = kept
         lease = kept.lease
         at = kept.try_at
@@ -103,9 +106,15 @@ class Steward(ABC):
             del self.kept[kept.proof.want.ticket]
 
     def hurry(self, kept: Kept) -> None:
-        """Look at a claim now; its holder has given a sign of life, say."""
-        kept.try_at = min(kept.try_at, kept.lease.renew_at)
-        self.wake(kept.try_at)
+        """Renew a claim that was let go of until now; its holder has given a sign of life.
+
+        Nobody else is in such a hurry: whoever gives a sign of life a thousand times a second does not make this side
+        ask a server as often that cannot be reached.
+        """
+        if kept.hung and not kept.over:
+            kept.hung = False
+            kept.try_at = now = self.keeper.clock()
+            self.wake(now)
 
     def finish(
         self,
@@ -118,22 +127,25 @@ class Steward(ABC):
     ) -> None:
         """End a claim, or what may have become one, however often that has to be tried before its lease is over."""
         now = max(self.keeper.clock(), not_before)
-        if len(self.errands) >= ERRANDS_MAX:
-            self.errands.pop(0)  # the oldest one's lease is nearest to its end
-        ask = End(want, proof, value)
-        self.errands.append(Errand(ask, until=now + want.lease_ns + SURE_NS, now=now, done=done))
+        self.errands.add(End(want, proof, value), now=now, done=done)
+        if self.closed:
+            self.keeper.recall(self)
         self.wake(now)
 
     def retire(self, done: Callable[[], None]) -> int:
-        """Give back what is held, as this process is about to end; say how often `done` will be called."""
+        """Give back what is held, as the client or its process is about to end; say how often `done` will be called."""
+        self._retired = True
         for kept in list(self.kept.values()):
             if kept.renewal_ns is None and kept.lease.release():  # what is to outlive its work is left to its lease
                 self.drop(kept)
                 self.finish(kept.proof.want, kept.proof)
-        waited = [errand for errand in self.errands if errand.done is None]
-        for errand in waited:
-            errand.done = done
-        return len(waited)
+        return self.errands.tell_all(done)
+
+    def fail(self, why: str) -> None:
+        """Rely on nothing that is held; its holders are told."""
+        for kept in list(self.kept.values()):
+            kept.lease.lose(why)
+            self._notice(kept)
 
     def call(self, ask: Ask, *, until: int, done: Callable[[Call], None]) -> Call:
         """Ask something once."""
@@ -152,7 +164,8 @@ class Steward(ABC):
 
     # --- what the protocols do each in their way ---
 
-    renewals_max = 1
+    renewals_max = 1  # in one request
+    renewals_under_way_max = 1000
 
     @abstractmethod
     def deliver(self, call: Call, now: int) -> None:
@@ -184,8 +197,9 @@ class Steward(ABC):
         """Do what is due; answer when to come back."""
         if now >= self.due:
             self.due = FOREVER
-            for work in (self._look_after_leases, self._run_errands):
+            for work in (self._look_after_leases, self.errands.run):
                 self.wake(work(now))  # what is done may itself wake
+            self._send_renewals(now)
         self.wake(self.tend(now))
         return self.due
 
@@ -217,7 +231,9 @@ class Steward(ABC):
     def _deserves(self, kept: Kept, now: int) -> bool:
         """A holder that gives no sign of life is let go; should it come back in time, it is renewed again."""
         if kept.lease.beats(now):
+            kept.hung = False
             return True
+        kept.hung = True
         kept.try_at = now + kept.lease.lease_ns // 10
         return False
 
@@ -225,18 +241,34 @@ class Steward(ABC):
         for notice in kept.lease.notices():
             self.keeper.tell(kept.tell, notice)
             if notice is Notice.LOST:
-                # It is not ended here, though it may be there for as long as the margin: its holder stops meanwhile.
                 self.drop(kept)
+                if kept.renewing or kept.unsure:
+                    # The server may have heard the last renewal, and hold it for another lease that nobody wants. It is
+                    # not ended before the lease that was promised is over there too: its holder stops meanwhile.
+                    until = kept.lease.deadline + kept.lease.margin_ns
+                    self.finish(kept.proof.want, kept.proof, not_before=until)
 
     # --- renewals ---
 
     def _renew(self, renewals: list[Kept], now: int) -> None:
         for batch in self.batches(renewals):
+            for kept in batch:
+                kept.renewing = True
+            self._line.append(batch)
+        self._send_renewals(now)
+
+    def _send_renewals(self, now: int) -> None:
+        while self._line and self._under_way < self.renewals_under_way_max:
+            batch = [kept for kept in self._line.popleft() if not kept.over]
+            if not batch:
+                continue
             proofs = []
             overdue = ANSWER_NS_MAX
             for kept in batch:
-                kept.renewing = True
-                lease_ns = kept.lease.lease_ns if kept.renewal_ns is None else kept.renewal_ns(now)
+                lease_ns = kept.lease.lease_ns
+                if kept.renewal_ns is not None:
+                    lease_ns = kept.renewal_ns(now)
+                    kept.lease.asks(sent_at=now, lease_ns=lease_ns)
                 overdue = min(overdue, lease_ns // 6)
                 proofs.append((kept.proof, lease_ns))
             until = now + max(overdue, ANSWER_NS_MIN)
@@ -244,6 +276,7 @@ class Steward(ABC):
             def done(call: Call, batch: list[Kept] = batch) -> None:
                 self._renewed(call, batch)
 
+            self._under_way += 1
             self.deliver(Call(Renew(proofs), until, done), now)
             self.wake(until)
 
@@ -253,6 +286,9 @@ class Steward(ABC):
 
     def _renewed(self, call: Call, batch: list[Kept]) -> None:
         now = self.keeper.clock()
+        self._under_way -= 1
+        if self._line:
+            self.wake(now)  # there is room for another one
         answer = call.answer
         assert isinstance(call.ask, Renew)
         if isinstance(answer, Renewed):
@@ -265,24 +301,26 @@ class Steward(ABC):
                 elif renewed is None:
                     self._again(kept, now)
                 else:
-                    kept.lease.lose("the server does not know of it any more: its lease ran out there, or it was ended")
-                    self.wake(now)
+                    self.lost(kept, UNKNOWN_THERE, now)
             return
         error = answer.error if isinstance(answer, Refusal) else call.error
         for kept in batch:
             kept.renewing = False
+            if call.error is not None and call.sent_at:
+                kept.unsure = True
             if not kept.over:
                 self._again(kept, now, error)
 
     def _confirmed(self, kept: Kept, sent_at: int, lease_ns: int) -> None:
         if kept.lease.confirm(sent_at=sent_at, lease_ns=lease_ns):
+            kept.unsure = False
             kept.tries = 0
             kept.try_at = kept.lease.renew_at
             self.wake(kept.try_at)
             self.wake(kept.lease.deadline - kept.lease.danger_ns)
         else:
-            # Too late: it is lost, and now held at the server for another lease that nobody wants.
-            self.finish(kept.proof.want, kept.proof, not_before=kept.lease.deadline + kept.lease.margin_ns)
+            # Too late: it is lost, and held at the server for another lease that nobody wants.
+            kept.unsure = True
             self.wake(sent_at)
 
     def _again(self, kept: Kept, now: int, error: HoldfastError | None = None) -> None:
@@ -293,72 +331,10 @@ class Steward(ABC):
         if kept.tries == 1 and error is not None:
             self.keeper.log(f"could not renew {kept.proof.want.key!r} at {self.address} yet: {error}")
 
-    # --- errands ---
-
-    def _run_errands(self, now: int) -> int:
-        soonest = FOREVER
-        for errand in list(self.errands):
-            if errand.asking:
-                continue
-            if errand.try_at <= now:
-                self._run(errand, now)
-            if not errand.asking and errand in self.errands:
-                soonest = min(soonest, errand.try_at)
-        return soonest
-
-    def _run(self, errand: Errand, now: int) -> None:
-        ask = self.prepare(errand)
-        if now >= errand.until or ask is None:
-            self._finished(errand)
-            return
-        errand.asking = True
-        until = now + ANSWER_NS_MAX
-        self.deliver(Call(ask, until, lambda call: self._ran(errand, call)), now)
-        self.wake(until)
-
-    def _ran(self, errand: Errand, call: Call) -> None:
-        now = self.keeper.clock()
-        errand.asking = False
-        answer = call.answer
-        if isinstance(answer, Ended) and (answer.was_there or errand.sure):
-            self._finished(errand)
-            return
-        if isinstance(answer, Ended):
-            errand.sure = True
-            errand.try_at = now + SURE_NS
-        elif isinstance(answer, Granted):  # it was found again, or taken anew only to be given back with a proof
-            want = errand.ask.want
-            proof = Proof(want, answer.token, answer.fence, answer.lease_id, answer.owner)
-            errand.ask = End(want, proof, errand.ask.value)
-            errand.sure = True
-            errand.try_at = now
-        elif isinstance(answer, Refusal) and self._is_final(answer.error, call.ask):
-            errand.try_at = errand.until = now
-        else:
-            errand.tries += 1
-            errand.try_at = min(now + AGAIN.delay_ns(errand.tries, self.keeper.chance()), errand.until)
-        self.wake(errand.try_at)
-
-    @staticmethod
-    def _is_final(error: HoldfastError, ask: Ask) -> bool:
-        """Tell whether asking again is of no use: somebody else holds it, or the server will not listen."""
-        return isinstance(error, Forbidden) or error.retry is Retry.NEVER or isinstance(ask, Acquire)
-
-    def _finished(self, errand: Errand) -> None:
-        if errand in self.errands:
-            self.errands.remove(errand)
-            if errand.done is not None:
-                errand.done()
-
     # --- for the protocols ---
 
     def lost(self, kept: Kept, why: str, now: int) -> None:
         """The server has said, or the end of a connection says, that a claim is gone."""
         kept.lease.lose(why)
+        kept.unsure = False
         self.wake(now)
-        self.due = now
-
-    def open(self, link: Link) -> Link:
-        """Note when to look at a new connection again."""
-        self.wake(link.tick(self.keeper.clock()))
-        return link

@@ -4,6 +4,7 @@ Nothing is connected here; `connect()` of the faces begins with this.
 """
 
 import os
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 DEFAULT_URL: Final = "holdfast://127.0.0.1:6388"
 VARIABLE: Final = "HOLDFAST_SERVER"
 SERVERS_MAX: Final = 64
+
+_NOT_IN_HOST: Final = re.compile(r"[\x00-\x20\x7f]")
+_NOT_IN_TOKEN: Final = re.compile(r"[\r\n]")
 
 NATIVE: Final = "holdfast"
 DFLOCK: Final = "dflock"
@@ -84,11 +88,36 @@ def _target(url: str, auth: str | None, tls: "ssl.SSLContext | None") -> Target:
     if parts.username:
         raise BadRequest("a token stands behind a colon, as in holdfast://:TOKEN@host; there are no user names")
     protocol, secure, usual = SCHEMES[parts.scheme]
-    token = unquote(parts.password) if parts.password else auth
+    host = _host(parts.hostname, shown)
+    token = _token(parts.password, auth)
     context = (tls if tls is not None else _default_tls()) if secure else None
     if tls is not None and not secure:
         raise BadRequest(f"{shown} is not under TLS, though a context for TLS was given; begin it {parts.scheme}s://")
-    return Target(protocol, Address(parts.hostname, usual if port is None else port, context), token)
+    return Target(protocol, Address(host, usual if port is None else port, context), token)
+
+
+def _host(name: str, shown: str) -> str:
+    """Spell a host as resolvers and headers of HTTP take it: names of all languages have a form in ASCII."""
+    try:
+        host = name.encode("idna").decode()
+    except UnicodeError as error:
+        raise BadRequest(f"{shown} has a host that is no name: {error}") from None
+    if _NOT_IN_HOST.search(host):
+        raise BadRequest(f"{shown} has a host that is no name: {host!r}")
+    return host
+
+
+def _token(password: str | None, auth: str | None) -> str | None:
+    """Read the token of a URL, or take the one for all; what no server can have as a token is refused here."""
+    try:
+        token = unquote(password, errors="strict") if password else auth
+        if token is not None:
+            token.encode()
+    except UnicodeError:  # whose text shows the token
+        raise BadRequest("the token cannot be read as UTF-8") from None
+    if token is not None and (not token or _NOT_IN_TOKEN.search(token)):
+        raise BadRequest("the token must be one line of text that is not empty")
+    return token
 
 
 def _without_token(url: str) -> str:

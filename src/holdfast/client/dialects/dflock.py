@@ -8,8 +8,6 @@ from collections import deque
 from typing import Final
 
 from holdfast.client.asks import (
-    LOCK,
-    SEMAPHORE,
     Acquire,
     Answer,
     Ask,
@@ -241,7 +239,7 @@ def _granted(want: Want, token: str, lease: int) -> Granted:
     return Granted(
         ticket=want.ticket,
         key=want.key,
-        kind=LOCK if want.limit is None else SEMAPHORE,
+        kind=want.kind,
         mode=want.mode,
         fence=int(token[:FENCE_DIGITS], 16),
         token=token,

@@ -153,6 +153,8 @@ class LockServerCodec(Codec):
 
     def _read_ok(self, ask: Ask, body: dict[str, Any]) -> Answer:
         if isinstance(ask, Acquire):
+            if body.get("acquired") is not True:
+                raise BadPeer("the server answered 200 to acquire, and did not say that it was acquired")
             return self._granted(ask.want, body)
         if isinstance(ask, Renew):
             return Renewed([body.get("renewed") is True])

@@ -29,6 +29,7 @@ from holdfast.client.asks import (
     Seen,
     Wait,
     Want,
+    kind_of,
 )
 from holdfast.client.dialects.codec import Codec, Handle, error_of
 from holdfast.errors import BadPeer, BadRequest, Closed, Forbidden, HoldfastError
@@ -75,7 +76,7 @@ class _Line(msgspec.Struct):
     error: str | None = None
     detail: str = ""
     event: str | None = None
-    renewed: list[bool] | None = None
+    renewed: list[bool | None] | None = None
     claims: list[_Grant] | None = None
 
 
@@ -299,7 +300,7 @@ def _read(ask: Ask, line: _Line, text: bytes) -> Answer:
         return Refusal(error_of(line.error, line.detail))
     word = line.answer
     if word == "granted" and isinstance(ask, (Acquire, Enqueue, Wait, Convert)):
-        return _read_grant(ask.want, line, text)
+        return _read_grant(ask, line, text)
     if word == "ended" and isinstance(ask, End):
         return Ended(was_there=True)
     if word == "renewed" and isinstance(ask, Renew) and line.renewed is not None:
@@ -313,15 +314,19 @@ def _read(ask: Ask, line: _Line, text: bytes) -> Answer:
     raise BadPeer(f"the server answered {type(ask).__name__} with {word!r}")
 
 
-def _read_grant(want: Want, line: _Line, text: bytes) -> Answer:
+def _read_grant(ask: Acquire | Enqueue | Wait | Convert, line: _Line, text: bytes) -> Answer:
     """Believe a grant only if it is of what was asked for."""
+    want = ask.want
     if want.members:
         grants = line.claims or []
-        wanted = [(f"{want.ticket}#{number}", member.key) for number, member in enumerate(want.members)]
+        wanted = [
+            (f"{want.ticket}#{number}", member.key, kind_of(member.limit), member.mode)
+            for number, member in enumerate(want.members)
+        ]
     else:
         grants = [_GRANT.decode(text)]
-        wanted = [(want.ticket, want.key)]
-    if [(grant.ticket, grant.key) for grant in grants] != wanted:
+        wanted = [(want.ticket, want.key, want.kind, ask.mode if isinstance(ask, Convert) else want.mode)]
+    if [(grant.ticket, grant.key, grant.kind, grant.mode) for grant in grants] != wanted:
         raise BadPeer(f"the server granted something else than {want.key!r}, which was asked for")
     return GrantedAll([granted(grant) for grant in grants]) if want.members else granted(grants[0])
 
