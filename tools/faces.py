@@ -22,6 +22,7 @@ WORDS = [
     (r"\bawait \(", "("),
     (r"\bawait ", ""),
     (r"\bAwaitable\[((?:[^\[\]]|\[[^\[\]]*\])*)\]", r"\1"),
+    (r"\bCoroutine\[Any, Any, ((?:[^\[\]]|\[[^\[\]]*\])*)\]", r"\1"),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\b__aenter__\b", "__enter__"),
     (r"\b__aexit__\b", "__exit__"),

@@ -1,10 +1,14 @@
 """The mirror rule: every source file has a test file of its name, in the folder of its name.
 
-Only the names are compared here; what a test file proves is the business of coverage and of its reader.
+Only the names are compared here; what a test file proves is the business of coverage and of its reader. A file that was
+made from another one (tools/faces.py) is tested by the test file of that one.
 """
 
+import re
 import sys
 from pathlib import Path
+
+MADE_FROM = re.compile(r"# Made from (\S+) by tools/faces\.py")
 
 EXEMPT = {"__init__.py", "__main__.py"}
 
@@ -14,11 +18,18 @@ def mirror_of(source: Path) -> Path:
     return source.with_name(f"test_{source.name}")
 
 
+def origin_of(source: Path, package: Path) -> Path:
+    """Name the file that a person wrote: this one, or the one that this one was made from."""
+    with source.open(encoding="utf-8") as lines:
+        made = MADE_FROM.match(lines.readline())
+    return source if made is None else package / made[1]
+
+
 def unmirrored(package: Path, tests: Path) -> list[tuple[Path, Path]]:
     """List each source file under `package` that has no test file, with the place where it should be."""
     found = []
     for source in sorted(package.rglob("*.py")):
-        test = tests / mirror_of(source.relative_to(package))
+        test = tests / mirror_of(origin_of(source, package).relative_to(package))
         if source.name not in EXEMPT and not test.is_file():
             found.append((source, test))
     return found

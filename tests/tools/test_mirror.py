@@ -44,3 +44,11 @@ def test_package_and_program_openings_need_no_test(tree: Path) -> None:
     (tree / "src/__main__.py").touch()
     (tree / "src/__init__.py").touch()
     assert unmirrored(tree / "src", tree / "tests") == []
+
+
+def test_what_was_made_from_a_file_is_tested_by_the_test_of_that_file(tree: Path) -> None:
+    (tree / "src/copy").mkdir()
+    (tree / "src/copy/rules.py").write_text("# Made from engine/rules.py by tools/faces.py: change that one.\n")
+    (tree / "src/copy/queue.py").write_text("# Made from engine/queue.py by tools/faces.py: change that one.\n")
+    missing = unmirrored(tree / "src", tree / "tests")
+    assert missing == [(tree / "src/copy/queue.py", tree / "tests/engine/test_queue.py")]

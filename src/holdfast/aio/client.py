@@ -3,12 +3,11 @@
 Each thing that it gives is in a file of its own; which server is asked is decided here.
 """
 
-from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from holdfast.aio import locks
-from holdfast.aio.decorators import Key, locked_by, once_by
+from holdfast.aio.decorators import Key, Locks, RunsOnce, locked_by, once_by
 from holdfast.aio.election import Election, Told
 from holdfast.aio.group import Group
 from holdfast.aio.held import Held
@@ -26,8 +25,9 @@ from holdfast.client.world import real_world
 if TYPE_CHECKING:
     import ssl
 
-P = ParamSpec("P")
-R = TypeVar("R")
+SECOND: Final = 1_000_000_000
+# How long a client that is closed waits for what it held to be given back.
+CLOSE_NS_MAX: Final = 2 * SECOND
 
 
 def connect(
@@ -65,7 +65,7 @@ class Client(Seeing):
         world: World | None,
     ) -> None:
         world = real_world() if world is None else world
-        timeout_ns = span_ns(timeout, "timeout", least=0.001)
+        self._timeout_ns = timeout_ns = span_ns(timeout, "timeout", least=0.001)
         optional_ns(margin, "margin")
         self._margin = margin
         self._name = check_name(name)
@@ -91,9 +91,12 @@ class Client(Seeing):
         """Give back what is held, within two seconds, and let go of the connections. It may be called again."""
         for channel in self._watching:
             channel.put(channel)
+        for server in self._servers:
+            server.retire()
         try:
+            until = self._servers[0].clock() + min(self._timeout_ns, CLOSE_NS_MAX)
             for server in self._servers:
-                await server.close()
+                await server.close(until)
         finally:
             for server in self._servers:
                 server.abort()
@@ -191,17 +194,15 @@ class Client(Seeing):
     # --- functions ---
 
     def locked(
-        self, key: Key[P], *, lease: Seconds = 30.0, patience: Seconds | None = None, **wishes: Unpack[Wishes]
-    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+        self, key: Key, *, lease: Seconds = 30.0, patience: Seconds | None = None, **wishes: Unpack[Wishes]
+    ) -> Locks:
         """Have a function run under a lock, which each call waits for.
 
         `key` is a text, or a function that makes one of the arguments of the call.
         """
         return locked_by(self._myself, key, lease, patience, wishes)
 
-    def once(
-        self, key: Key[P], *, at_least: Seconds = 0.0, lease: Seconds = 30.0, **wishes: Unpack[Wishes]
-    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
+    def once(self, key: Key, *, at_least: Seconds = 0.0, lease: Seconds = 30.0, **wishes: Unpack[Wishes]) -> RunsOnce:
         """Have a function run only where nobody else runs it: a call that finds the lock taken answers None.
 
         The lock stays taken for `at_least` so long from the beginning of the call, also when the function is done or

@@ -52,12 +52,14 @@ class Connection(asyncio.Protocol):
         finally:
             self._deadlines.pop(future, None)
 
-    def post(self, ask: Ask) -> None:
-        """Ask behind everything that was asked before, and care for no answer."""
-        if not self.is_over and self._transport is not None and self._codec.has_room():
-            future = self._loop.create_future()
-            future.cancel()
-            self._transport.write(self._codec.write(ask, future))
+    def post(self, ask: Ask) -> bool:
+        """Ask behind everything that was asked before, and care for no answer; say whether it could be asked."""
+        if self.is_over or self._transport is None or not self._codec.has_room():
+            return False
+        future = self._loop.create_future()
+        future.cancel()
+        self._transport.write(self._codec.write(ask, future))
+        return True
 
     def close(self) -> None:
         """Let go of it; whoever waits hears that the answer is unknown."""
@@ -138,7 +140,13 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(
-    network: Network, address: Address, codec: "NativeCodec", clock: Callable[[], int], timeout_ns: int
+    network: Network,
+    address: Address,
+    codec: "NativeCodec",
+    clock: Callable[[], int],
+    timeout_ns: int,
+    *,
+    lock: object = None,  # for threads; here nobody blocks
 ) -> Connection:
     """Connect and greet. Raises Unavailable where nobody answers, and what the server says where it refuses."""
     connection = Connection(codec, clock, timeout_ns)

@@ -4,8 +4,8 @@ The lock of a decorated function is an ordinary one; nothing here decides who ha
 """
 
 import functools
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, Unpack
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, Unpack
 
 from holdfast.aio.waiting import Shared, check_function
 from holdfast.aio.wishes import Wishes
@@ -14,18 +14,33 @@ from holdfast.client.options import Seconds, span_ns
 if TYPE_CHECKING:
     from holdfast.aio.client import Client
 
+SECOND: Final = 1_000_000_000
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 # A key, or a function that makes one of the arguments of the decorated function.
-Key = str | Callable[P, str]
+Key = str | Callable[..., str]
+
+
+class Locks(Protocol):
+    """Makes of a function one that runs under a lock."""
+
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
+
+
+class RunsOnce(Protocol):
+    """Makes of a function one that runs, or answers None because another one does."""
+
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Callable[P, Coroutine[Any, Any, R | None]]: ...
+
 
 _shared = Shared()
 
 
-def locked(
-    key: Key[P], *, lease: Seconds = 30.0, patience: Seconds | None = None, **wishes: Unpack[Wishes]
-) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+def locked(key: Key, *, lease: Seconds = 30.0, patience: Seconds | None = None, **wishes: Unpack[Wishes]) -> Locks:
     """Have a function run under a lock of the server at HOLDFAST_SERVER: see `Client.locked`."""
 
     async def client() -> "Client":
@@ -34,9 +49,7 @@ def locked(
     return locked_by(client, key, lease, patience, wishes)
 
 
-def once(
-    key: Key[P], *, at_least: Seconds = 0.0, lease: Seconds = 30.0, **wishes: Unpack[Wishes]
-) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
+def once(key: Key, *, at_least: Seconds = 0.0, lease: Seconds = 30.0, **wishes: Unpack[Wishes]) -> RunsOnce:
     """Have a function run only where nobody else runs it, by the server at HOLDFAST_SERVER: see `Client.once`."""
 
     async def client() -> "Client":
@@ -54,11 +67,11 @@ async def default_client() -> "Client":
 
 
 def locked_by(
-    client: Callable[[], Awaitable["Client"]], key: Key[P], lease: Seconds, patience: Seconds | None, wishes: Wishes
-) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+    client: Callable[[], Awaitable["Client"]], key: Key, lease: Seconds, patience: Seconds | None, wishes: Wishes
+) -> Locks:
     """Make the decorator `locked`."""
 
-    def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+    def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         check_function(function)
 
         @functools.wraps(function)
@@ -74,12 +87,13 @@ def locked_by(
 
 
 def once_by(
-    client: Callable[[], Awaitable["Client"]], key: Key[P], at_least: Seconds, lease: Seconds, wishes: Wishes
-) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R | None]]]:
+    client: Callable[[], Awaitable["Client"]], key: Key, at_least: Seconds, lease: Seconds, wishes: Wishes
+) -> RunsOnce:
     """Make the decorator `once`."""
     at_least_ns = span_ns(at_least, "at_least")
+    lease_ns = span_ns(lease, "lease", least=0.001)
 
-    def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R | None]]:
+    def decorate(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R | None]]:
         check_function(function)
 
         @functools.wraps(function)
@@ -87,9 +101,12 @@ def once_by(
             name = key if isinstance(key, str) else key(*args, **kwargs)
             hf = await client()
             until = hf.until(name, at_least_ns)
-            held = await hf.try_lock(name, lease, **wishes)
+            # Should this process die, the lock has to stay taken all the same.
+            held = await hf.try_lock(name, max(lease_ns, at_least_ns) / SECOND, **wishes)
             if held is None:
                 return None
+            if at_least_ns:
+                held.keep_until(until, lease_ns)
             try:
                 result = await function(*args, **kwargs)
             except BaseException as error:

@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Final
 
 from holdfast.aio.held import Held, group_of
-from holdfast.aio.locks import want_for
+from holdfast.aio.locks import left, want_for
 from holdfast.aio.server import Server
 from holdfast.aio.waiting import Event, Interrupter, current
 from holdfast.client.asks import Member
 from holdfast.client.core import Acquiring
 from holdfast.client.options import AS_BEFORE, AsBefore, Options, Seconds, check_key, optional_ns
 from holdfast.client.url import shard_of
-from holdfast.errors import BadRequest, Busy, HoldfastError, LeaseLost
+from holdfast.errors import BadRequest, Busy, HoldfastError, LeaseLost, TimedOut
 
 KEYS_MAX: Final = 64
 
@@ -71,6 +71,8 @@ class HeldGroup:
 
     async def release(self) -> bool:
         """Give everything back; say whether all of it was ours until then."""
+        if self._interrupter is not None:
+            self._interrupter.stand_down()
         return await _give_back(list(self))
 
     async def leave(self, error: BaseException | None) -> None:
@@ -120,7 +122,7 @@ class Group:
             for server, keys in self._steps():
                 left_ns = None if until is None else max(0, until - clock())
                 acquiring = self._acquiring(server, keys, left_ns)
-                await server.run(acquiring)
+                await _run(server, acquiring, waits=patience_ns != 0)
                 taken += group_of(server, acquiring, self._options, interrupter, lost.set)
             members = {member.key: member for member in taken}
             group = HeldGroup({key: members[key] for key in self._keys}, interrupter, lost)
@@ -171,11 +173,17 @@ class Group:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        mine = self._entered[current()]
-        group = mine.pop()
-        if not mine:
-            del self._entered[current()]
-        await group.leave(error)
+        await left(self._entered).leave(error)
+
+
+async def _run(server: Server, acquiring: Acquiring, *, waits: bool) -> None:
+    """Take one step. Who had patience for the group has run out of it, even if none was left for this step."""
+    try:
+        await server.run(acquiring)
+    except Busy as error:
+        if waits:
+            raise TimedOut(f"{acquiring.want.key!r} was not to be had: {error}") from error
+        raise
 
 
 async def _give_back(left: list[Held]) -> bool:

@@ -9,10 +9,10 @@ from typing import Final
 
 from holdfast.aio.server import Server
 from holdfast.aio.waiting import Event, Interrupter
-from holdfast.client.asks import Granted
+from holdfast.client.asks import Convert, Granted
 from holdfast.client.core import Acquiring, Converting, Ending, Renewing, proof_of
 from holdfast.client.lease import Lease, Notice, State
-from holdfast.client.options import Options, Seconds, check_value, optional_ns
+from holdfast.client.options import Options, Seconds, check_mode, check_value, optional_ns
 from holdfast.client.steward import Kept
 from holdfast.errors import HoldfastError, LeaseLost
 
@@ -139,11 +139,15 @@ class Held:
     @property
     def lost(self) -> Event:
         """An event that is set when it is lost."""
-        if self._lost is None:
-            self._lost = Event()
+        event = self._lost
+        if event is None:
+            with self._server.host.keeper():  # of two who ask at once, both get the same
+                event = self._lost
+                if event is None:
+                    event = self._lost = Event()
             if self._lease.state() is State.LOST:
-                self._lost.set()
-        return self._lost
+                event.set()
+        return event
 
     def check(self) -> None:
         """Raise LeaseLost unless it is held at this moment. Asks nobody."""
@@ -210,14 +214,27 @@ class Held:
         self.check()
         want = self._proof.want
         patience_ns = optional_ns(patience, "patience")
-        converting = Converting(self._server.rules, want, mode, patience_ns, check_value(value))
-        await self._server.run(converting)
+        converting = Converting(self._server.rules, want, check_mode(mode), patience_ns, check_value(value))
+        try:
+            await self._server.run(converting)
+        except BaseException:
+            if converting.asking or converting.unsure:
+                self._step_back(mode)
+            raise
         grant = converting.granted
         assert grant is not None
         self._mode = grant.mode
         self._value, self._value_valid = grant.value, grant.value_valid
         self._proof = self._kept.proof = proof_of(want, grant)
         self.check()
+
+    def _step_back(self, mode: str) -> None:
+        """Nobody knows whether it was converted: rely on no more than it is in either case, and ask for that."""
+        from holdfast.words import Mode, covers
+
+        before, after = Mode[self._mode], Mode[mode]
+        self._mode = max(weaker for weaker in Mode if covers(before, weaker) and covers(after, weaker)).name
+        self._server.post(Convert(self._proof.want, self._mode, 0))
 
     async def upgrade(self, *, patience: Seconds | None = None) -> None:
         """From reading to writing, without letting go. Of two who try it at once, one gets WouldDeadlock."""
@@ -233,9 +250,10 @@ class Held:
         `value` is left for the next holder. Nothing is raised for a lock that was lost, nor when the server cannot be
         reached: then that is logged, and tried on in the background until the lease is over.
         """
+        check_value(value)
         if self._given_back is None:
             try:
-                self._given_back = await self._give_back(check_value(value))
+                self._given_back = await self._give_back(value)
             except HoldfastError as error:
                 self._given_back = True
                 logger.warning("%r could not be given back yet: %s", self.key, error)
@@ -244,6 +262,8 @@ class Held:
     async def _give_back(self, value: bytes | None) -> bool:
         was_held = self._lease.release()
         self._server.drop(self._kept)
+        if self._interrupter is not None and self._also is None:
+            self._interrupter.stand_down()
         if self._lease.foreign:
             return False  # it is the parent's, which goes on with it
         if not was_held:
@@ -289,6 +309,11 @@ class Held:
             self._given_back = await (self._linger(until) if lingers else self._give_back(None))
         return self._given_back
 
+    def keep_until(self, until: int, lease_ns: int) -> None:
+        """Ask for no lease that ends before an instant, whatever becomes of this process, nor for a shorter one."""
+        with self._server.host.keeper():
+            self._kept.renewal_ns = lambda now: max(until - now, lease_ns)
+
     async def _linger(self, until: int) -> bool:
         """Stop relying on it, and let its lease run out at an instant, whatever becomes of this process."""
         self._server.drop(self._kept)
@@ -304,7 +329,7 @@ class Held:
 def held_of(server: Server, acquired: Acquiring, options: Options) -> Held:
     """Make what a caller gets of what a server granted."""
     interrupter = Interrupter(server.place) if options.cancel_on_lost else None
-    return Held(server, acquired, acquired.grants[0], options, interrupter)
+    return group_of(server, acquired, options, interrupter)[0]
 
 
 def group_of(
@@ -312,7 +337,11 @@ def group_of(
     acquired: Acquiring,
     options: Options,
     interrupter: Interrupter | None,
-    also: Callable[[], None],
+    also: Callable[[], None] | None = None,
 ) -> list[Held]:
     """Make what a caller gets of what a server granted together."""
-    return [Held(server, acquired, grant, options, interrupter, also) for grant in acquired.grants]
+    try:
+        return [Held(server, acquired, grant, options, interrupter, also) for grant in acquired.grants]
+    except HoldfastError:
+        server.clean_up(acquired)
+        raise

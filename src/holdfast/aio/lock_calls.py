@@ -173,6 +173,7 @@ class Calls:
         if not lease.term.held:
             return _OVER
         sent_at = now_ns()
+        lease.term.asks(sent_at=sent_at, lease_ns=extend_ms * MILLISECOND)
         renewal = await self._renew(lease.grant, extend_ms, sent_at + self._timeout_ns)
         if renewal.renewed:
             lease.lease_expiry_ms = renewal.lease_expiry_ms

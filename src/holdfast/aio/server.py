@@ -5,33 +5,30 @@ Which server a key belongs to, and what a lock is, is not known here.
 
 import logging
 import os
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.aio import connection as wire
-from holdfast.aio.waiting import Countdown, Lock, Place, relay, sleep_until
+from holdfast.aio.waiting import Countdown, Place, lock, relay, sleep_until
 from holdfast.client.asks import Answer, Ask, End, Granted, Proof, Query, Want
 from holdfast.client.operation import Operation, Rules
 from holdfast.client.options import host_name
-from holdfast.client.pool_steward import DflockSteward, LockServerSteward
 from holdfast.client.ports import Host, World
 from holdfast.client.process import generation
-from holdfast.client.retry import RetryPolicy
+from holdfast.client.retry import RetryPolicy, chance_of
 from holdfast.client.steward import Kept, Steward
 from holdfast.client.url import DFLOCK, NATIVE, Target
 from holdfast.errors import BadRequest, Closed, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.client.keeper import Keeper
+    from holdfast.client.link import Call
     from holdfast.client.native_steward import NativeSteward
 
 logger: Final = logging.getLogger("holdfast.client")
 SECOND: Final = 1_000_000_000
 # Polling goes on for as long as the patience lasts, which the operation itself sees to.
 POLLING: Final = RetryPolicy(max_retries=1 << 30, min_delay=0.025, max_delay=1.0)
-# How long a client that is closed waits for what it held to be given back.
-CLOSE_NS_MAX: Final = 2 * SECOND
 
 
 class Server:
@@ -46,10 +43,11 @@ class Server:
         self._name = name
         self._timeout_ns = timeout_ns
         self._closed = False
+        self._connection_closed = False
         wait_s = timeout_ns / SECOND
         self.rules = Rules(
             clock=world.clock,
-            chance=random.random,
+            chance=chance_of(world.dice),
             timeout_ns=timeout_ns,
             trouble=RetryPolicy(max_retries=1000, max_total_wait=wait_s, min_delay=0.02, max_delay=1.0),
             polling=POLLING,
@@ -59,9 +57,10 @@ class Server:
 
     def _move_in(self) -> None:
         """Begin in this process: a child of a fork has nothing of its parent's."""
-        self._connecting = Lock()
+        self._connecting = lock(self.world)
         self._connection: wire.Connection | None = None
         self._stays_until = 0
+        self._countdown = Countdown(self.place)
         self._listener: NativeSteward | None = None
         self.host: Host = self.world.host()
         with self.host.keeper() as keeper:
@@ -78,6 +77,8 @@ class Server:
             self.session = Session(client=self._name, host=host_name(), pid=os.getpid(), auth=auth)
             self._listener = NativeSteward(keeper, address, self.session)
             return self._listener
+        from holdfast.client.pool_steward import DflockSteward, LockServerSteward
+
         if self.target.protocol == DFLOCK:
             return DflockSteward(keeper, address, auth)
         owner = f"{self._name}@{host_name()}:{os.getpid()}"
@@ -100,6 +101,8 @@ class Server:
         self.enter()
         try:
             while True:
+                if self._closed:
+                    raise Closed("the client was closed meanwhile")
                 now = self.clock()
                 ask = operation.next(now)
                 if ask is None:
@@ -113,7 +116,7 @@ class Server:
                 if operation.heard(answer, self.clock()):
                     return
         except BaseException:
-            self._clean_up(operation)
+            self.clean_up(operation)
             raise
 
     async def _ask(self, operation: Operation, ask: Ask) -> Answer:
@@ -136,12 +139,15 @@ class Server:
             if self._connection is not None and not self._connection.is_over:
                 return self._connection
             codec = NativeCodec(self.session, events=False)
-            self._connection = await wire.connect(
-                self.world.network, self.target.address, codec, self.clock, self._timeout_ns
+            connection = await wire.connect(
+                self.world.network, self.target.address, codec, self.clock, self._timeout_ns, lock=self.world.lock
             )
-            return self._connection
+            self._connection = connection
+            if self._closed:
+                connection.close()  # nobody else would
+            return connection
 
-    def _clean_up(self, operation: Operation) -> None:
+    def clean_up(self, operation: Operation) -> None:
         """Have ended what may have been granted, or may still be: at once, and again until that is certain."""
         left = operation.leftover()
         if left is not None:
@@ -151,20 +157,34 @@ class Server:
         """End something without waiting for it."""
         if self._generation != generation():
             return
-        if self.native and self._connection is not None and not_before <= self.clock():
-            # Behind the request, on the same connection, it cannot overtake it.
-            try:
-                self._connection.post(End(want, proof))
-            except HoldfastError as error:
-                logger.debug("the connection was over: %s", error)  # the steward finds another way
+        if self.native and not_before <= self.clock():
+            self._post(End(want, proof))  # if that fails, the steward finds another way
         with self.host.keeper():
             self.steward.finish(want, proof, not_before=not_before)
+
+    def post(self, ask: Ask) -> None:
+        """Ask once, without waiting for an answer."""
+        if self._generation == generation() and not self._post(ask):
+            with self.host.keeper():
+                self.steward.call(ask, until=self.clock() + self._timeout_ns, done=_ignore)
+
+    def _post(self, ask: Ask) -> bool:
+        """Ask behind the request that is to be taken back: on the same connection, it cannot overtake that."""
+        if self._connection is None:
+            return False
+        try:
+            return self._connection.post(ask)
+        except HoldfastError as error:
+            logger.debug("the connection was over: %s", error)
+            return False
 
     # --- what is held ---
 
     def keep(self, kept: Kept) -> None:
-        """Have a claim renewed from now on."""
+        """Have a claim renewed from now on. Raises Closed where nobody would give it back at the end."""
         with self.host.keeper():
+            if self._closed:
+                raise Closed("the client was closed meanwhile")
             self.steward.keep(kept)
 
     def drop(self, kept: Kept) -> None:
@@ -224,30 +244,42 @@ class Server:
 
     # --- the end ---
 
-    async def close(self) -> None:
-        """Give back what is held, within a bound, and let go of the connections; the keeper does what is left."""
+    def retire(self) -> None:
+        """Take no more requests, and begin to give back what is held: that goes on, whoever waits for it."""
         if self._closed:
             return
-        self._closed = True
         if self._generation != generation():
+            self._closed = True
             return
-        countdown = Countdown(self.place)
         with self.host.keeper():
-            countdown.expect(self.steward.retire(countdown.one))
-        done = await countdown.wait(self.world, self.clock() + min(self._timeout_ns, CLOSE_NS_MAX))
-        with self.host.keeper() as keeper:
+            self._closed = True
+            self._countdown.expect(self.steward.retire(self._countdown.one))
+
+    async def close(self, until: int) -> None:
+        """Wait until what was held is given back, but no longer than until an instant; the keeper does what is left."""
+        if self._generation != generation() or self._connection_closed:
+            return
+        try:
+            done = await self._countdown.wait(self.world, until)
+            connection = self._connection
             stays = bool(self.steward.kept) or self.clock() < self._stays_until
-            keeper.remove(self.steward)
-        connection = self._connection
-        if done and not stays and connection is not None and not connection.is_over:
-            try:
-                await connection.ask(Query("bye"), self.clock() + CLOSE_NS_MAX)
-            except HoldfastError as error:
-                logger.debug("%s was gone before it was said goodbye to: %s", self.target.address, error)
-        self.abort()
+            if done and not stays and connection is not None and not connection.is_over:
+                await connection.ask(Query("bye"), until)
+        except HoldfastError as error:
+            logger.debug("%s was gone before it was said goodbye to: %s", self.target.address, error)
+        finally:
+            self.abort()
 
     def abort(self) -> None:
-        """Let go of the connection, whoever still waits for an answer."""
-        self._closed = True
-        if self._connection is not None and self._generation == generation():
+        """Let go of the connections, whoever still waits for an answer."""
+        if self._generation != generation() or self._connection_closed:
+            return
+        self._connection_closed = True
+        with self.host.keeper() as keeper:
+            keeper.remove(self.steward)
+        if self._connection is not None:
             self._connection.close()
+
+
+def _ignore(call: "Call") -> None:
+    """Whatever is said: it was only to be heard."""

@@ -24,7 +24,11 @@ SECOND: Final = 1_000_000_000
 FAR: Final = 1 << 62
 
 Event = asyncio.Event
-Lock = asyncio.Lock
+
+
+def lock(world: World) -> asyncio.Lock:
+    """Make a lock at which tasks may have to wait for a while."""
+    return asyncio.Lock()
 
 
 class Place:
@@ -181,6 +185,10 @@ class Interrupter:
         if self._armed and not self.fired and self._task is not None:
             self.fired = True
             self._task.cancel("the lease was lost")
+
+    def stand_down(self) -> None:
+        """Interrupt nobody any more: what could be lost has been given back."""
+        self._armed = False
 
     def disarm(self, error: BaseException | None) -> bool:
         """The work is over; say whether what ended it was this interruption and nothing else."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from holdfast.client.asks import Answer, Ask, Query
-from holdfast.client.ports import Address, Network, Stream
+from holdfast.client.ports import Address, Mutex, Network, Stream
 from holdfast.errors import HoldfastError, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Slot:
         self.until = until
         self.answer: Answer | None = None
         self.error: HoldfastError | None = None
-        self.bell: threading.Lock | None = None
+        self.bell: Mutex | None = None
 
     def ring(self) -> None:
         """Wake its thread, if that sleeps."""
@@ -42,11 +42,19 @@ class Slot:
 class Connection:
     """A connection that has been greeted."""
 
-    def __init__(self, stream: Stream, codec: "NativeCodec", clock: Callable[[], int], timeout_ns: int) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        codec: "NativeCodec",
+        clock: Callable[[], int],
+        timeout_ns: int,
+        lock: Callable[[], Mutex] = threading.Lock,
+    ) -> None:
         self._stream = stream
         self._codec = codec
         self._clock = clock
         self._timeout_ns = timeout_ns
+        self._lock = lock
         self._writing = threading.Lock()  # for the codec's books and the stream's order
         self._reading = threading.Lock()  # whoever has it reads for all
         self._heard_at = clock()
@@ -58,26 +66,23 @@ class Connection:
         """Ask, and wait for the answer; one that is overdue at `until` ends the connection."""
         slot = Slot(FAR if until is None else until)
         self._send(ask, slot)
-        while slot.answer is None and slot.error is None:
-            if self.is_over:
-                slot.error = self._why  # it ended while this request was on its way out
-            elif self._reading.acquire(blocking=False):
-                try:
-                    self._read_until(slot)
-                finally:
-                    self._reading.release()
-                    self._appoint()
-            else:
-                self._sleep(slot)
+        try:
+            self._wait(slot)
+        except BaseException:
+            slot.bell = None  # its thread does not wait any more, and so cannot read for the others
+            self._appoint()
+            raise
         if slot.error is not None:
             raise slot.error
         assert slot.answer is not None
         return slot.answer
 
-    def post(self, ask: Ask) -> None:
-        """Ask behind everything that was asked before, and care for no answer."""
-        if not self.is_over and self._codec.has_room():
-            self._send(ask, Slot(FAR))
+    def post(self, ask: Ask) -> bool:
+        """Ask behind everything that was asked before, and care for no answer; say whether it could be asked."""
+        if self.is_over or not self._codec.has_room():
+            return False
+        self._send(ask, Slot(FAR))
+        return not self.is_over
 
     def close(self) -> None:
         """Let go of it; whoever waits hears that the answer is unknown."""
@@ -105,6 +110,20 @@ class Connection:
 
     # --- in ---
 
+    def _wait(self, slot: Slot) -> None:
+        """Wait until there is something in this slot: read, or sleep while another thread does."""
+        while slot.answer is None and slot.error is None:
+            if self.is_over:
+                slot.error = self._why  # it ended while this request was on its way out
+            elif self._reading.acquire(blocking=False):
+                try:
+                    self._read_until(slot)
+                finally:
+                    self._reading.release()
+                    self._appoint()
+            else:
+                self._sleep(slot)
+
     def _read_until(self, slot: Slot) -> None:
         """Read for everybody, until there is an answer in this slot."""
         while slot.answer is None and slot.error is None and not self.is_over:
@@ -121,6 +140,10 @@ class Connection:
             except ValueError as error:  # the file number of a socket that was closed meanwhile
                 self._end(Unknown(f"the connection was closed: {error}"))
                 return
+            except BaseException:
+                # What had come may be lost, and with it the answers of others: nobody can use this connection any more.
+                self._end(Unknown("reading was interrupted"))
+                raise
             if not data:
                 self._end(Unknown("the server closed the connection"))
                 return
@@ -155,7 +178,7 @@ class Connection:
     def _sleep(self, slot: Slot) -> None:
         """Wait until the one who reads has the answer, or stops reading."""
         if slot.bell is None:
-            slot.bell = threading.Lock()
+            slot.bell = self._lock()
             slot.bell.acquire()
             return  # somebody may have rung before there was a bell
         left = (slot.until - self._clock()) / SECOND
@@ -181,7 +204,13 @@ class Connection:
 
 
 def connect(
-    network: Network, address: Address, codec: "NativeCodec", clock: Callable[[], int], timeout_ns: int
+    network: Network,
+    address: Address,
+    codec: "NativeCodec",
+    clock: Callable[[], int],
+    timeout_ns: int,
+    *,
+    lock: Callable[[], Mutex] = threading.Lock,
 ) -> Connection:
     """Connect and greet. Raises Unavailable where nobody answers, and what the server says where it refuses."""
     until = clock() + timeout_ns
@@ -202,4 +231,4 @@ def connect(
     except BaseException:
         stream.close()
         raise
-    return Connection(stream, codec, clock, timeout_ns)
+    return Connection(stream, codec, clock, timeout_ns, lock)

@@ -7,7 +7,7 @@ The lock of a decorated function is an ordinary one; nothing here decides who ha
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, ParamSpec, Protocol, TypeVar, Unpack
 
 from holdfast.client.options import Seconds, span_ns
 from holdfast.sync.waiting import Shared, check_function
@@ -16,18 +16,31 @@ from holdfast.sync.wishes import Wishes
 if TYPE_CHECKING:
     from holdfast.sync.client import Client
 
+SECOND: Final = 1_000_000_000
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 # A key, or a function that makes one of the arguments of the decorated function.
-Key = str | Callable[P, str]
+Key = str | Callable[..., str]
+
+
+class Locks(Protocol):
+    """Makes of a function one that runs under a lock."""
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+class RunsOnce(Protocol):
+    """Makes of a function one that runs, or answers None because another one does."""
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R | None]: ...
+
 
 _shared = Shared()
 
 
-def locked(
-    key: Key[P], *, lease: Seconds = 30.0, patience: Seconds | None = None, **wishes: Unpack[Wishes]
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def locked(key: Key, *, lease: Seconds = 30.0, patience: Seconds | None = None, **wishes: Unpack[Wishes]) -> Locks:
     """Have a function run under a lock of the server at HOLDFAST_SERVER: see `Client.locked`."""
 
     def client() -> "Client":
@@ -36,9 +49,7 @@ def locked(
     return locked_by(client, key, lease, patience, wishes)
 
 
-def once(
-    key: Key[P], *, at_least: Seconds = 0.0, lease: Seconds = 30.0, **wishes: Unpack[Wishes]
-) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+def once(key: Key, *, at_least: Seconds = 0.0, lease: Seconds = 30.0, **wishes: Unpack[Wishes]) -> RunsOnce:
     """Have a function run only where nobody else runs it, by the server at HOLDFAST_SERVER: see `Client.once`."""
 
     def client() -> "Client":
@@ -56,8 +67,8 @@ def default_client() -> "Client":
 
 
 def locked_by(
-    client: Callable[[], "Client"], key: Key[P], lease: Seconds, patience: Seconds | None, wishes: Wishes
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    client: Callable[[], "Client"], key: Key, lease: Seconds, patience: Seconds | None, wishes: Wishes
+) -> Locks:
     """Make the decorator `locked`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -75,11 +86,10 @@ def locked_by(
     return decorate
 
 
-def once_by(
-    client: Callable[[], "Client"], key: Key[P], at_least: Seconds, lease: Seconds, wishes: Wishes
-) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+def once_by(client: Callable[[], "Client"], key: Key, at_least: Seconds, lease: Seconds, wishes: Wishes) -> RunsOnce:
     """Make the decorator `once`."""
     at_least_ns = span_ns(at_least, "at_least")
+    lease_ns = span_ns(lease, "lease", least=0.001)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
         check_function(function)
@@ -89,9 +99,12 @@ def once_by(
             name = key if isinstance(key, str) else key(*args, **kwargs)
             hf = client()
             until = hf.until(name, at_least_ns)
-            held = hf.try_lock(name, lease, **wishes)
+            # Should this process die, the lock has to stay taken all the same.
+            held = hf.try_lock(name, max(lease_ns, at_least_ns) / SECOND, **wishes)
             if held is None:
                 return None
+            if at_least_ns:
+                held.keep_until(until, lease_ns)
             try:
                 result = function(*args, **kwargs)
             except BaseException as error:

@@ -124,6 +124,7 @@ class Heartbeat:
                 self._stop.wait(max(0.0, (instant - now_ns()) / SECOND))
                 continue
             sent_at = now_ns()
+            beat.asks(sent_at)
             try:
                 renewal = self._renew(self._hand)
             except HoldfastError as error:

@@ -6,20 +6,40 @@ What one holds is in `held.py`. A lock object holds nothing itself: it may be us
 """
 
 from types import TracebackType
+from typing import TypeVar
 
 from holdfast.client.asks import Granted, Want
 from holdfast.client.core import Acquiring, Enqueueing, Waiting
 from holdfast.client.options import AS_BEFORE, AsBefore, Options, Seconds, optional_ns
 from holdfast.client.tickets import new_ticket
-from holdfast.errors import Busy
+from holdfast.errors import BadRequest, Busy
 from holdfast.sync.held import Held, held_of
 from holdfast.sync.server import Server
 from holdfast.sync.waiting import about, current
+
+T = TypeVar("T")
 
 
 def want_for(server: Server, key: str, options: Options) -> Want:
     """Say what is wanted, under a ticket of its own."""
     return options.want(key, new_ticket(server.world.dice), about())
+
+
+def left(entered: dict[object, list[T]]) -> T:
+    """Take out what is to be left: the last that whoever asks has entered, or the only one that anybody has.
+
+    Fixtures and web frameworks enter in one task or thread and leave in another.
+    """
+    who = current()
+    if who not in entered:
+        if sum(map(len, entered.values())) != 1:
+            raise BadRequest("it was entered several times, but not here; make a lock object for each with block")
+        who = next(iter(entered))
+    mine = entered[who]
+    last = mine.pop()
+    if not mine:
+        del entered[who]
+    return last
 
 
 class Lock:
@@ -68,11 +88,7 @@ class Lock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        mine = self._entered[current()]
-        held = mine.pop()
-        if not mine:
-            del self._entered[current()]
-        held.leave(error)
+        left(self._entered).leave(error)
 
 
 class Semaphore(Lock):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.client.asks import Answer, Ask
 from holdfast.client.link import Call
 from holdfast.client.options import about_thread
-from holdfast.client.ports import World
+from holdfast.client.ports import Mutex, World
 from holdfast.client.steward import Steward
 from holdfast.errors import BadRequest, LeaseLost, Unknown
 
@@ -21,7 +21,11 @@ SECOND: Final = 1_000_000_000
 FAR: Final = 1 << 62
 
 Event = threading.Event
-Lock = threading.Lock
+
+
+def lock(world: World) -> Mutex:
+    """Make a lock at which threads may have to wait for a while."""
+    return world.lock()
 
 
 class Place:
@@ -165,6 +169,10 @@ class Interrupter:
             if self._armed and not self.fired:
                 self.fired = True
                 _raise_in(self._thread, LeaseLost)
+
+    def stand_down(self) -> None:
+        """Interrupt nobody any more: what could be lost has been given back."""
+        self.disarm(None)
 
     def disarm(self, error: BaseException | None) -> bool:
         """The work is over; say whether what ended it was this interruption and nothing else."""
