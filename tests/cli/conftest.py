@@ -1,4 +1,4 @@
-"""A stage for command tests: the commands run for real, only the server at the end writes down its Config.
+"""A stage for command tests: the commands run for real, and servers are real too, or only write down their Config.
 
 No test lives here.
 """
@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.config import Config
+from holdfast.testing.process import ServerProcess
+from tests.cli.look_stage import Urls
 
 
 @pytest.fixture
@@ -19,3 +21,10 @@ def started(monkeypatch):
     server = SimpleNamespace(run=lambda config: configs.append(config) or 0)
     monkeypatch.setitem(sys.modules, "holdfast.server", server)
     return configs
+
+
+@pytest.fixture(scope="package")
+def urls(tmp_path_factory):
+    """The addresses of a real server for all tests that look into one; each has keys of its own there."""
+    with ServerProcess("serve", "--store", "memory:", log=tmp_path_factory.mktemp("look") / "log") as server:
+        yield Urls(server)

@@ -21,6 +21,7 @@ from holdfast.cli.run_kernel import now_ns
 from holdfast.cli.run_signals import SignalBox
 from holdfast.cli.run_supervisor import Supervisor, leave
 
+MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
 WAIT_S_MAX = 60.0
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,7 @@ class PaperLease:
         self.lease_ns = lease_ns
         self._folder = folder
         self._deadline = now_ns() + lease_ns
+        self._looks = 0
         self._note()
 
     def deadline_ns(self):
@@ -44,7 +46,9 @@ class PaperLease:
         if not (self._folder / "partition").exists():
             self._deadline = now_ns() + self.lease_ns
             self._note()
-        return self._deadline
+        # A real one is worked out anew with each look, and never comes out quite the same.
+        self._looks += 1
+        return self._deadline - self._looks % 2 * MILLISECOND
 
     def _note(self):
         """Keep the deadline where a test finds it, whatever becomes of us."""

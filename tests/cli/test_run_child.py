@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from holdfast.cli.run_child import NotStarted, ignored_signals, look_for, not_started, start
+from holdfast.cli.run_kernel import children
 
 
 def run(command, environ=None, ignored=()):
@@ -74,11 +75,11 @@ def test_it_has_no_descriptor_of_ours():
     ],
 )
 def test_what_cannot_be_started_is_refused_as_by_a_shell(command, code, why):
+    before = children(os.getpid())
     with pytest.raises(NotStarted, match=why) as caught:
         start(command, dict(os.environ), ())
     assert caught.value.exit_code == code
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert children(os.getpid()) == before
 
 
 @pytest.mark.parametrize("program", ["sh", "/bin/sh"])

@@ -35,6 +35,13 @@ def test_a_command_runs_and_its_exit_code_is_ours(play):
     assert play(["sh", "-c", "echo $HOLDFAST_KEY; exit 3"]).wait()[:2] == (3, "paper\n")
 
 
+def test_a_command_is_not_even_started_when_the_lock_is_lost_already(play, tmp_path):
+    (tmp_path / "lost").touch()
+    code, out, err = play(["echo", "started"]).wait()
+    assert (code, out) == (76, "")
+    assert "the lock was lost before the command could be started" in err
+
+
 def test_a_lease_that_is_renewed_goes_on_for_longer_than_it_is(play):
     one = play(["sh", "-c", "echo $$; read line; exit 5"], lease_s=1.0, stdin=-1)
     child = one.watch(one.line())
@@ -75,11 +82,12 @@ def test_the_command_is_asked_first_and_killed_then_when_the_server_is_gone(play
     code, _, err = one.wait()
     assert code == 128 + signal.SIGKILL
     assert err.index("told to end (SIGTERM)") < err.index("killed (SIGKILL)")
+    assert err.count("told to end (SIGTERM)") == 1
     assert "by_us=True" in err
 
 
 def test_a_command_that_ends_when_asked_has_its_own_exit_code(play):
-    one = play(POLITE)
+    one = play(POLITE, policy="term")  # which leaves it all the time that a busy machine needs
     one.line()
     one.cut()
     code, _, err = one.wait()
@@ -89,7 +97,7 @@ def test_a_command_that_ends_when_asked_has_its_own_exit_code(play):
 
 
 def test_a_command_that_is_stopped_hears_that_it_has_to_end(play):
-    one = play(POLITE)
+    one = play(POLITE, policy="term")
     child = one.watch(one.line())
     signal.pidfd_send_signal(child._fd, signal.SIGSTOP)
     one.cut()

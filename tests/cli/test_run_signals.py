@@ -45,6 +45,14 @@ def test_kept_signals_wake_who_waits_and_are_taken_in_order():
         assert (box.taken(), select.select([box], [], [], 0)[0]) == ([], [])
 
 
+def test_others_may_wake_who_waits_for_signals_at_any_time():
+    with SignalBox(()) as box:
+        box.wake()
+        assert select.select([box], [], [], 60)[0]
+        assert (box.taken(), select.select([box], [], [], 0)[0]) == ([], [])
+    box.wake()
+
+
 def test_a_signal_that_was_kept_interrupts_when_it_may():
     with SignalBox(()) as box:
         box.keep()

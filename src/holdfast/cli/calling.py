@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.durations import UNITS, parse
-from holdfast.errors import SPELLINGS, BadRequest, HoldfastError
+from holdfast.cli.listing import text
+from holdfast.errors import SPELLINGS, BadRequest, HoldfastError, Unavailable
 
 if TYPE_CHECKING:
     from holdfast.sync import Client
@@ -22,6 +23,8 @@ SERVER_VARIABLE = "HOLDFAST_SERVER"
 SERVER_DEFAULT = "holdfast://127.0.0.1:6388"
 
 KINDS = ("lock", "semaphore")
+
+KNOCK_S_MAX = 5.0
 
 
 class Seconds(click.ParamType[float]):
@@ -95,6 +98,32 @@ def opened(server: str | None, *, name: str = "holdfast", timeout_s: float | Non
         yield client
 
 
+@contextmanager
+def reached(server: str | None, *, timeout_s: float | None = None) -> Iterator["Client"]:
+    """Lend a client of servers that are there now.
+
+    A client puts up with a server that is away for a while, as one is that restarts; whoever looks into a server wants
+    to hear at once that nobody is there.
+    """
+    from holdfast.client.url import targets_of
+
+    for target in targets_of(url_of(server), auth=None, tls=None):
+        knock(target.address.host, target.address.port)
+    with opened(server, timeout_s=timeout_s) as client:
+        yield client
+
+
+def knock(host: str, port: int) -> None:
+    """Say no if nobody listens there."""
+    import socket
+
+    try:
+        socket.create_connection((host, port), KNOCK_S_MAX).close()
+    except OSError as error:
+        why = error.strerror or str(error) or type(error).__name__
+        raise Unavailable(f"cannot connect to {host}:{port}: {why}") from None
+
+
 def native_only(server: str | None, what: str) -> None:
     """Refuse what only a server of ours can tell."""
     url = url_of(server)
@@ -123,7 +152,8 @@ def refusing(function: Callable[..., None]) -> Callable[..., None]:
 
 def refuse(error: HoldfastError) -> None:
     """Say what went wrong, and leave."""
-    click.echo(f"holdfast: {error}", err=True)
+    # Part of the sentence may be what somebody else has sent us.
+    click.echo(f"holdfast: {text(str(error).strip())}", err=True)
     click.get_current_context().exit(SPELLINGS[error.code].exit_code)
 
 

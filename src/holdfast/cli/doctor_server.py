@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 from holdfast import __version__
-from holdfast.cli.calling import opened, scheme_of, url_of, without_token
+from holdfast.cli.calling import reached, scheme_of, url_of, without_token
 from holdfast.cli.doctor_findings import Finding, State
-from holdfast.cli.peek import fetch, targets
+from holdfast.cli.peek import Uninvited, fetch, targets
 from holdfast.client.url import Target
-from holdfast.errors import BadRequest, HoldfastError, Unavailable
+from holdfast.errors import BadRequest, Forbidden, HoldfastError, Unavailable
 
 PART = "server"
 TIMEOUT_S = 3.0
@@ -37,7 +37,7 @@ def findings(server: str | None, *, expected: bool) -> list[Finding]:
 
 def _by_client(server: str | None) -> list[Finding]:
     found = []
-    with opened(server, timeout_s=TIMEOUT_S) as client:
+    with reached(server, timeout_s=TIMEOUT_S) as client:
         client.ping()  # the first time includes the way there
         found += [answer(address, took_s * 1000) for address, took_s in client.ping().items()]
         for address, told in client.stats().items():
@@ -82,7 +82,8 @@ def _by_http(target: Target) -> list[Finding]:
     _, now_ms = fetch(target, "/healthz", timeout_s=TIMEOUT_S)
     took_ms = (time.monotonic() - began) * 1000
     address = str(target.address)
-    return [answer(address, took_ms), *_ready(target), skew(address, now_ms - time.time_ns() // 1_000_000)]
+    ahead_ms = now_ms - time.time_ns() // 1_000_000
+    return [answer(address, took_ms), *_ready(target), *_token(target), skew(address, ahead_ms)]
 
 
 def _ready(target: Target) -> list[Finding]:
@@ -94,6 +95,18 @@ def _ready(target: Target) -> list[Finding]:
     except Unavailable as error:
         return [Finding(PART, State.BAD, f"{target.address} is there, and grants nothing: {error}", "Look at its log.")]
     return [Finding(PART, State.OK, f"{target.address} is ready to grant")]
+
+
+def _token(target: Target) -> list[Finding]:
+    """Ask something that is not for everybody; what LockServer knows of keys, all servers of its kind tell."""
+    try:
+        fetch(target, "/v1/locks/holdfast-doctor", timeout_s=TIMEOUT_S)
+    except Uninvited as error:
+        advice = "Name the token in the URL; on the server, it is auth_token, or stands in the file of tokens."
+        return [Finding(PART, State.BAD, f"{target.address} does not let us in: {error}", advice)]
+    except (BadRequest, Forbidden):
+        return []
+    return [Finding(PART, State.OK, f"{target.address} lets us in")]
 
 
 def skew(address: str, ahead_ms: int) -> Finding:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.calling import command, kind_option, native_only, opened
+from holdfast.cli.calling import command, kind_option, native_only, reached
 from holdfast.cli.listing import JSON, SIMPLE, Column, Row, print_json, print_listing, seconds, style_options, text
 from holdfast.cli.look import MODES, headline, node_of
 
@@ -52,7 +52,7 @@ def explain(key: str, *, server: str | None, kind: str | None, style: str | None
     Tells who holds it, who waits and behind whom, what those wait for themselves, and whether that goes in a circle.
     """
     native_only(server, "explain")
-    with opened(server) as client:
+    with reached(server) as client:
         told = client.explain(key, kind=kind or "lock")
     if style == JSON:
         print_json(told)
@@ -133,7 +133,7 @@ def deadlocks(*, server: str | None, style: str | None) -> None:
     `holdfast break`.
     """
     native_only(server, "deadlocks")
-    with opened(server) as client:
+    with reached(server) as client:
         cycles = client.deadlocks()
     if style in (JSON, SIMPLE):
         rows = [edge_row(number, edge) for number, cycle in enumerate(cycles, 1) for edge in cycle]

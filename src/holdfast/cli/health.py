@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from holdfast.cli.calling import Seconds, command, kind_option, native_only, opened, scheme_of, url_of
+from holdfast.cli.calling import Seconds, command, kind_option, native_only, reached, scheme_of, url_of
 from holdfast.cli.listing import SIMPLE, Column, Row, print_listing, style_options, text
-from holdfast.errors import SPELLINGS
+from holdfast.errors import SPELLINGS, BadRequest
 
 COUNT_MAX = 1_000_000
 PING_COLUMNS = (
@@ -28,7 +28,7 @@ def ping(*, server: str | None, count: int, interval_s: float, style: str | None
     The first answer includes the time to connect, so it is not counted unless it is the only one.
     """
     times: dict[str, list[float]] = {}
-    with opened(server) as client:
+    with reached(server) as client:
         for number in range(count + (count > 1)):
             if number > 1:
                 time.sleep(interval_s)
@@ -55,7 +55,7 @@ def stats(*, server: str | None, style: str | None) -> None:
 
         told = {str(target.address): fetch(target, "/v1/stats")[0] for target in targets(server)}
     else:
-        with opened(server) as client:
+        with reached(server) as client:
             told = client.stats()
     rows = [
         {"server": address, "name": name, "value": value}
@@ -74,7 +74,8 @@ def flat(figures: dict[str, Any], before: str = "") -> list[tuple[str, Any]]:
         if isinstance(value, dict):
             found += flat(value, f"{before}{name}.")
         else:
-            found.append((before + name, len(value) if isinstance(value, list) else value))
+            shown = len(value) if isinstance(value, list) else value
+            found.append((before + name, {True: "yes", False: "no"}[shown] if isinstance(shown, bool) else shown))
     return found
 
 
@@ -85,8 +86,10 @@ def break_(key: str, *, server: str | None, kind: str | None, reason: str, token
     and goes on renewing; it does not stop the holder, which may still be at work on what the lock protects.
     """
     native_only(server, "break")
+    if not reason.strip():
+        raise BadRequest("a reason says something: whoever loses the lock will read it")
     kind = kind or "lock"
-    with opened(server) as client:
+    with reached(server) as client:
         ended = client.break_(key, reason=reason, kind=kind, token=token)
     if not ended:
         click.echo(f"Nobody holds the {kind} {text(key)}.", err=True)

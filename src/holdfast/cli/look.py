@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.calling import command, kind_choice, kind_option, native_only, opened, scheme_of, url_of
+from holdfast.cli.calling import command, kind_choice, kind_option, reached, scheme_of, url_of
 from holdfast.cli.listing import JSON, SIMPLE, Column, Row, print_json, print_listing, seconds, style_options, text
 
 Look = Callable[[], list[dict[str, Any]]]
@@ -84,7 +84,7 @@ def _caller_row(caller: dict[str, Any], view: dict[str, Any], mode: str | None) 
         "mode": mode_of(mode, caller.get("units"), view),
         "units": caller.get("units"),
         "fence": caller.get("fence"),
-        "waiters": view.get("waiting", 0),
+        "waiters": view.get("waiting"),
     }
 
 
@@ -97,7 +97,7 @@ def holder_rows(view: dict[str, Any]) -> list[Row]:
         if "converting_to" in holder:
             row["mode"] = f"{row['mode']}, wants {mode_of(holder['converting_to'], None, {})}"
         # Rows of one key share a queue, and whoever adds the column up should count it once.
-        row["waiters"] = view.get("waiting", 0) if not place else 0
+        row["waiters"] = 0 if place else view.get("waiting")
         rows.append(row)
     return rows
 
@@ -116,7 +116,7 @@ def waiter_rows(view: dict[str, Any]) -> list[Row]:
 def key_rows(view: dict[str, Any]) -> list[Row]:
     """Make rows of a key: one for each holder, or one that says that there is none."""
     nobody = {"lock": view["key"], "kind": view.get("kind", "lock"), "limit": view.get("limit")}
-    return holder_rows(view) or [nobody | {"waiters": view.get("waiting", 0)}]
+    return holder_rows(view) or [nobody | {"waiters": view.get("waiting")}]
 
 
 def in_use(view: dict[str, Any]) -> bool:
@@ -128,11 +128,11 @@ def in_use(view: dict[str, Any]) -> bool:
 def looking(server: str | None, prefix: str, kind: str | None) -> Iterator[Look]:
     """Lend a way to see all keys that begin so, as often as wanted; servers that are not ours tell what they can."""
     if scheme_of(url_of(server)) == "http":
-        from holdfast.cli.peek import leases
+        from holdfast.cli.peek import views_over_http
 
-        yield lambda: leases(server, prefix, kind)
+        yield lambda: views_over_http(server, prefix, kind)
         return
-    with opened(server) as client:
+    with reached(server) as client:
         if scheme_of(url_of(server)) == "dflock":
             from holdfast.cli.peek import views_of_stats
 
@@ -157,11 +157,10 @@ def ls(prefix: str, *, server: str | None, kind: str | None, everything: bool, s
 def show(key: str, *, server: str | None, kind: str | None, style: str | None) -> None:
     """Show one key: who holds it, and the queue.
 
-    Who waits because it wants to hold in another mode stands first in the queue, as it is served first.
+    Who waits because it wants to hold in another mode stands first in the queue, as it is served first. Only over
+    holdfast:// a server tells who waits, and not just how many.
     """
-    native_only(server, "show")
-    with opened(server) as client:
-        view = client.show(key, kind=kind or "lock")
+    view = view_of(key, server, kind or "lock")
     if style == JSON:
         print_json(view)
         return
@@ -176,16 +175,32 @@ def show(key: str, *, server: str | None, kind: str | None, style: str | None) -
             print_listing(rows, columns, style)
 
 
+def view_of(key: str, server: str | None, kind: str) -> dict[str, Any]:
+    """Ask for one key, in the way that its server knows."""
+    nobody: dict[str, Any] = {"key": key, "kind": kind, "waiting": 0, "holders": []}
+    scheme = scheme_of(url_of(server))
+    if scheme == "http":
+        from holdfast.cli.peek import view_over_http
+
+        return view_over_http(server, key, kind) or nobody
+    if scheme == "dflock":
+        with looking(server, key, kind) as look:
+            return next((view for view in look() if view["key"] == key), nobody)
+    with reached(server) as client:
+        return client.show(key, kind=kind)
+
+
 def headline(view: dict[str, Any]) -> str:
     """Say in a line how it stands with a key."""
-    held, waiting = view.get("held", len(view.get("holders", ()))), view.get("waiting", 0)
+    held = view.get("held", len(view.get("holders", ())))
+    waiting = f", {view['waiting']} waiting" if "waiting" in view else ""
     kind = view.get("kind", "lock")
     if kind == "semaphore" and "limit" in view:
-        used = sum(holder.get("units", 1) for holder in view["holders"])
+        used = sum(holder.get("units", 1) for holder in view.get("holders", ()))
         state = f"{used} of {view['limit']} seats taken"
     else:
         state = "held" if held == 1 else f"held by {held}" if held else "free"
-    return f"{kind} {text(view['key'])}: {state}, {waiting} waiting"
+    return f"{kind} {text(view['key'])}: {state}{waiting}"
 
 
 def ls_command() -> click.Command:

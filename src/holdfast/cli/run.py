@@ -3,28 +3,32 @@
 The order of things stands here; who watches the command is `run_guardian.py`, who minds it `run_supervisor.py`.
 """
 
+import logging
 import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from holdfast.cli import run_kernel as kernel
 from holdfast.cli.calling import Seconds, opened, refusing, scheme_of, server_option, url_of
+from holdfast.cli.listing import text as plain
 from holdfast.cli.run_child import NotStarted, ignored_signals, look_for
 from holdfast.cli.run_deadline import Policy, SharedDeadline
 from holdfast.cli.run_guardian import Orders, fork_guardian
-from holdfast.cli.run_progress import Progress
+from holdfast.cli.run_progress import OUR_NAME, Progress
 from holdfast.cli.run_signals import Interrupted, SignalBox
 from holdfast.cli.run_supervisor import SIGNALS_END, Outcome, Supervisor, leave
 from holdfast.cli.run_terminal import Terminal
-from holdfast.errors import SPELLINGS, HoldfastError
+from holdfast.client.lease import State
+from holdfast.errors import SPELLINGS, Busy, HoldfastError, TimedOut
 
 if TYPE_CHECKING:
     from holdfast.sync import Client, Held, Lock
@@ -32,7 +36,9 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 LEASE_S_LEAST = 1.0
+TIMEOUT_S_LEAST = 0.1
 DAY_S = 86_400.0
+LOST_TOO_EARLY = "the lock was lost before the command had ended"
 SEATS_MAX = 1_000_000_000
 
 
@@ -45,12 +51,14 @@ class Wishes:
     server: str | None
     lease_s: float
     patience_s: float | None
+    timeout_s: float
     min_hold_s: float = 0.0
     shared: bool = False
     seats: int | None = None
     policy: Policy = Policy.KILL
     leave_behind: bool = False
     verbose: bool = False
+    quiet: bool = False
     progress: bool = False
     operation: str = field(default="")
 
@@ -58,9 +66,10 @@ class Wishes:
 class HeldLease:
     """What is held, as the supervisor wants to know it."""
 
-    def __init__(self, held: "Held", lease_ns: int) -> None:
+    def __init__(self, held: "Held", wished_ns: int) -> None:
         self._held = held
-        self.lease_ns = lease_ns
+        # A server may give less than was wished for, and a third of the wish may be all that there is.
+        self.lease_ns = min(wished_ns, int(held.remaining * SECOND))
 
     def deadline_ns(self) -> int:
         """Tell until when it is surely ours; 0 when it is not."""
@@ -77,6 +86,7 @@ def run(
     server: str | None,
     lease_s: float,
     wait_s: float | None,
+    timeout_s: float,
     attempt: bool,
     min_hold_s: float,
     shared: bool,
@@ -86,6 +96,7 @@ def run(
     operation: str | None,
     progress: bool | None,
     verbose: bool,
+    quiet: bool,
 ) -> None:
     """Run a command while holding a lock.
 
@@ -109,12 +120,14 @@ def run(
         server=server,
         lease_s=lease_s,
         patience_s=0.0 if attempt else wait_s,
+        timeout_s=timeout_s,
         min_hold_s=min_hold_s,
         shared=shared,
         seats=seats,
         policy=Policy(on_lost),
         leave_behind=leave_behind,
         verbose=verbose,
+        quiet=quiet,
         progress=sys.stderr.isatty() if progress is None else progress,
         operation=operation or os.path.basename(command[0]),
     )
@@ -131,9 +144,9 @@ def perform(wishes: Wishes) -> int:
     return Performance(wishes).go()
 
 
-def say(text: str) -> None:
+def say(told: str) -> None:
     """Tell the person."""
-    click.echo(f"holdfast: {text}", err=True)
+    click.echo(f"holdfast: {plain(told)}", err=True)
 
 
 class Performance:
@@ -149,13 +162,16 @@ class Performance:
 
     def go(self) -> int:
         """Wait, run, give back."""
+        # What the client has to tell a person, about renewals say, is told as we tell it.
+        logging.basicConfig(format="holdfast: %(message)s")
         with SignalBox(self._ignored) as signals:
             try:
                 outcome = self._hold(signals)
             except Interrupted as interruption:
                 return self._interrupted(interruption.number)
             except HoldfastError as error:
-                say(str(error))
+                if not (self._wishes.quiet and isinstance(error, (Busy, TimedOut))):
+                    say(f"{self._wishes.key!r} is taken: {error}" if isinstance(error, Busy) else str(error))
                 return SPELLINGS[error.code].exit_code
             finally:
                 self._dismiss_guardian()
@@ -168,8 +184,8 @@ class Performance:
     def _hold(self, signals: SignalBox) -> Outcome:
         wishes = self._wishes
         with ExitStack() as stack:
-            client = stack.enter_context(opened(wishes.server, name="holdfast run"))
-            lock = lock_of(client, wishes)
+            client = stack.enter_context(opened(wishes.server, name=OUR_NAME, timeout_s=wishes.timeout_s))
+            lock = lock_of(client, wishes, lambda _held: signals.wake())
             with Progress(wishes.server, wishes.key, "semaphore" if wishes.seats else "lock", shown=wishes.progress):
                 held = lock.acquire()
             granted_at = kernel.now_ns()
@@ -178,10 +194,7 @@ class Performance:
                 say(f"holding {wishes.key} with fence {held.fence}")
             outcome = self._supervise(held, signals)
             self._wait_out(held, granted_at, signals)
-            if not held.release() and outcome.exit_code == 0:
-                say("the lock was lost before the command had ended")
-            elif wishes.verbose:
-                say(f"gave {wishes.key} back after {(kernel.now_ns() - granted_at) / SECOND:.1f} s")
+            self._give_back(held, granted_at, signals, outcome)
         return outcome
 
     def _supervise(self, held: "Held", signals: SignalBox) -> Outcome:
@@ -209,6 +222,25 @@ class Performance:
         except Interrupted:
             say("gives the lock back early")
 
+    def _give_back(self, held: "Held", granted_at: int, signals: SignalBox, outcome: Outcome) -> None:
+        """Have it served to the next at once, unless that takes too long for somebody's liking."""
+        if not held.held and outcome.exit_code == 0:
+            say(LOST_TOO_EARLY)
+        if held.state is not State.HELD:
+            # It cannot be renewed, so that asking to take it back would not be heard either.
+            held.abandon()
+            return
+        try:
+            signals.interrupt()
+            given_back = held.release()
+            signals.keep()
+        except Interrupted:
+            return  # closing the client tries once more, and does not wait for long
+        if not given_back and outcome.exit_code == 0:
+            say(LOST_TOO_EARLY)
+        elif self._wishes.verbose:
+            say(f"gave {self._wishes.key} back after {(kernel.now_ns() - granted_at) / SECOND:.1f} s")
+
     def _interrupted(self, number: int) -> int:
         terminal = Terminal()
         from_terminal = terminal.is_ours()
@@ -220,12 +252,13 @@ class Performance:
         self._channel.close()
 
 
-def lock_of(client: "Client", wishes: Wishes) -> "Lock":
+def lock_of(client: "Client", wishes: Wishes, on_lost: Callable[["Held"], None]) -> "Lock":
     """Choose what is to be held."""
     options: dict[str, Any] = {
         "lease": wishes.lease_s,
         "patience": wishes.patience_s,
         "operation": wishes.operation[:256],
+        "on_lost": on_lost,
     }
     if wishes.seats is not None:
         return client.semaphore(wishes.key, wishes.seats, **options)
@@ -255,6 +288,10 @@ def sockets_of_ours() -> list[int]:
     return found
 
 
+# Has a shell complete names of files, as it would without us.
+FILES = CompletionItem("", type="file")
+
+
 class RunCommand(click.Command):
     """A command line of which the rest, from the command on, belongs to somebody else."""
 
@@ -262,19 +299,19 @@ class RunCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Find where our options end: they may stand before the key, and behind it before the command."""
-        _, rest, _ = self.make_parser(ctx).parse_args(list(args))
-        before = args[: len(args) - len(rest)]
-        if before[-1:] == ["--"]:
-            del before[-1]
+        before, rest = self._split(ctx, args)
         key, behind = rest[:1], rest[1:]
-        if behind[:1] != ["--"] and behind[:1] and behind[0].startswith("-"):
-            _, command, _ = self.make_parser(ctx).parse_args(list(behind))
-            before += behind[: len(behind) - len(command)]
-            if before[-1:] == ["--"]:
-                del before[-1]
-        else:
-            command = behind[1:] if behind[:1] == ["--"] else behind
-        return super().parse_args(ctx, [*before, "--", *key, *command])
+        ours, command = self._split(ctx, behind)
+        return super().parse_args(ctx, [*before, *ours, "--", *key, *command])
+
+    def _split(self, ctx: click.Context, args: list[str]) -> tuple[list[str], list[str]]:
+        """Take the options off the front, and two dashes behind them."""
+        options: list[click.Parameter] = [param for param in self.params if isinstance(param, click.Option)]
+        alone = click.Command(self.name, params=options)
+        alone.allow_interspersed_args = False
+        _, rest, _ = alone.make_parser(ctx).parse_args(list(args))
+        taken = args[: len(args) - len(rest)]
+        return (taken[:-1] if taken[-1:] == ["--"] else taken), rest
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Show the two dashes."""
@@ -285,11 +322,12 @@ def command() -> click.Command:
     """Build the click command."""
     params: list[click.Parameter] = [
         click.Argument(["key"]),
-        click.Argument(["command"], nargs=-1, required=True, type=click.UNPROCESSED),
+        click.Argument(["command"], nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=lambda *_: [FILES]),
         server_option(),
         _seconds("--lease", "lease_s", "30", LEASE_S_LEAST, "How long the lock stays ours when nobody renews it."),
         _seconds("--wait", "wait_s", None, 0.0, "How long to wait for the lock at most. [default: for ever]"),
         click.Option(["--try", "attempt"], is_flag=True, help="Do not wait at all."),
+        _seconds("--timeout", "timeout_s", "10", TIMEOUT_S_LEAST, "How long to put up with a server out of reach."),
         _seconds("--min-hold", "min_hold_s", "0", 0.0, "Keep the lock at least this long, for jobs on skewed clocks."),
         click.Option(["--shared"], is_flag=True, help="Hold the lock beside others who share it."),
         click.Option(
@@ -312,6 +350,7 @@ def command() -> click.Command:
             ["--progress/--no-progress"], default=None, help="Tell who is in the way. [default: on a terminal]"
         ),
         click.Option(["--verbose", "-v"], is_flag=True, help="Tell of the lock when it comes and goes."),
+        click.Option(["--quiet", "-q"], is_flag=True, help="Say nothing of a lock that was not to be had."),
     ]
     return RunCommand(
         "run",

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from holdfast.cli import run_kernel as kernel
 from holdfast.cli.run_channel import Channel, Message, pair
 from holdfast.cli.run_child import NotStarted, start
-from holdfast.cli.run_deadline import MILLISECOND, Policy, Rule, SharedDeadline, Step
+from holdfast.cli.run_deadline import DANGER_SHARE, MILLISECOND, Policy, Rule, SharedDeadline, Step
+from holdfast.errors import SPELLINGS
 
+EXIT_LOST = SPELLINGS["lease_lost"].exit_code
 EXIT_INTERNAL = 70
 EXIT_OS_ERROR = 71
 
@@ -111,11 +113,15 @@ class Guardian:
         if step is Step.OVER and self._orders.policy is Policy.KILL:
             self._channel.send(killed=True)
             self.kill_everybody()
-        elif step is not Step.HELD and self._orders.policy is not Policy.WARN and self._warned_for != deadline:
+        elif step is not Step.HELD and self._orders.policy is not Policy.WARN and not self._is_warned(deadline):
             self._warned_for = deadline
             self._warn(left_ns=deadline - now)
         elif self._left_until is not None and now >= self._left_until:
             self.kill_everybody()
+
+    def _is_warned(self, deadline: int) -> bool:
+        """Tell whether it knows of this deadline; the same one is told a little differently each time."""
+        return self._warned_for is not None and deadline - self._warned_for < self._rule.lease_ns // DANGER_SHARE
 
     def _warn(self, *, left_ns: int) -> None:
         self._channel.send(warned=left_ns)
@@ -153,6 +159,11 @@ class Guardian:
 
     def _start(self, extra: Mapping[str, str], lease_ns: int) -> None:
         self._rule = Rule(lease_ns)
+        deadline = self._deadline.get()
+        if deadline is not None and self._rule.step(kernel.now_ns(), deadline) is Step.OVER:
+            self._channel.send(failed=EXIT_LOST, detail="the lock was lost before the command could be started")
+            self._done = True
+            return
         try:
             child = start(self._orders.command, {**self._orders.environ, **extra}, self._orders.ignored)
         except NotStarted as error:

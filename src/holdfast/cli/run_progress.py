@@ -17,6 +17,7 @@ import click
 from holdfast.cli.calling import opened, scheme_of, url_of
 from holdfast.cli.explain import caller
 from holdfast.cli.listing import cut, seconds, text
+from holdfast.cli.run_kernel import SECOND, now_ns
 from holdfast.errors import HoldfastError
 
 # Most locks are had at once, and there is nothing to be told then.
@@ -24,7 +25,10 @@ FIRST_LOOK_S = 0.3
 LOOK_S = 1.0
 # Where lines cannot be written over, as in a log.
 LOG_LOOK_S = 10.0
+# Nobody is told anything new while a look is under way.
+TIMEOUT_S = 2.0
 END_S_MAX = 2.0
+OUR_NAME = "holdfast run"
 CLEAR_LINE = "\r\x1b[K"
 
 
@@ -38,10 +42,11 @@ class Progress:
         self._over = threading.Event()
         self._on_terminal = sys.stderr.isatty()
         self._wrote = False
-        self._waits_s = 0.0
+        self._began = 0
         self._thread = threading.Thread(target=self._run, name="holdfast-progress", daemon=True) if shown else None
 
     def __enter__(self) -> "Progress":
+        self._began = now_ns()
         if self._thread is not None:
             self._thread.start()
         return self
@@ -58,26 +63,27 @@ class Progress:
     def _run(self) -> None:
         if self._over.wait(FIRST_LOOK_S):
             return
-        self._waits_s = FIRST_LOOK_S
         if scheme_of(url_of(self._server)) != "holdfast":
             self._tell_until_over(lambda: None)
             return
-        try:
-            with opened(self._server, name="holdfast run") as client:
-                self._tell_until_over(lambda: client.show(self._key, kind=self._kind))
-        except HoldfastError as error:
-            self._write(f"waiting for {text(self._key)}; who is in the way is not known: {error}")
+        with opened(self._server, name=OUR_NAME, timeout_s=TIMEOUT_S) as client:
+            self._tell_until_over(lambda: client.show(self._key, kind=self._kind))
 
     def _tell_until_over(self, look: Callable[[], dict[str, Any] | None]) -> None:
-        pause_s = LOOK_S if self._on_terminal else LOG_LOOK_S
-        while True:
-            view = look()
-            if self._over.is_set():
-                return
-            self._write(line(self._key, view, self._waits_s))
-            if self._over.wait(pause_s):
-                return
-            self._waits_s += pause_s
+        trouble_before = ""
+        while not self._over.is_set():
+            view, trouble = None, ""
+            try:
+                view = look()
+            except HoldfastError as error:
+                trouble = str(error)
+            told = line(self._key, view, (now_ns() - self._began) / SECOND)
+            if not trouble:
+                self._write(told)
+            elif self._on_terminal or trouble != trouble_before:
+                self._write(f"{told}; who is in the way is not known: {trouble}")
+            trouble_before = trouble
+            self._over.wait(LOOK_S if self._on_terminal else LOG_LOOK_S)
 
     def _write(self, told: str) -> None:
         if self._over.is_set():

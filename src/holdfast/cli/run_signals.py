@@ -5,6 +5,7 @@ Whether a signal is passed on, and to whom, is not decided here.
 
 import os
 import signal
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from types import FrameType, TracebackType
@@ -40,6 +41,7 @@ class SignalBox:
         self._before: dict[int, Any] = {}
         self._kept: list[int] = []
         self._interrupts = True
+        self._open = threading.Lock()
         self._reader, self._writer = os.pipe()
         for end in (self._reader, self._writer):
             os.set_blocking(end, False)
@@ -58,8 +60,10 @@ class SignalBox:
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        os.close(self._reader)
-        os.close(self._writer)
+        with self._open:
+            os.close(self._reader)
+            os.close(self._writer)
+            self._writer = -1
 
     def _came(self, number: int, _frame: FrameType | None) -> None:
         if not self._interrupts:
@@ -84,6 +88,12 @@ class SignalBox:
     def fileno(self) -> int:
         """Tell what to wait for."""
         return self._reader
+
+    def wake(self) -> None:
+        """Have whoever waits for signals look around, as if one had come; any thread may do so, and at any time."""
+        with self._open, suppress(BlockingIOError):
+            if self._writer >= 0:
+                os.write(self._writer, b"\0")
 
     def taken(self) -> list[int]:
         """Empty the box."""

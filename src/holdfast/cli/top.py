@@ -65,7 +65,7 @@ def picture(views: list[dict[str, Any]], url: str, height: int) -> list[str]:
     room = max(1, height - LINES_AROUND)
     headings, *shown = table(rows[:room], COLUMNS, terminal_width())
     lines = [
-        f"{url}  {now}  {len(views)} keys in use, {held} held, {waiting} waiting",
+        f"{url}  {now}  {len(views)} {'key' if len(views) == 1 else 'keys'} in use, {held} held, {waiting} waiting",
         "",
         paint(headings, bold=True),
         *shown,

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.calling import command, kind_choice, native_only, opened
+from holdfast.cli.calling import command, kind_choice, native_only, reached
 from holdfast.cli.explain import CYCLE_COLUMNS, cycle_lines, edge_row
 from holdfast.cli.listing import JSON, SIMPLE, Column, Row, csv, paint, spell_json, style_options, text
 
@@ -41,7 +41,7 @@ def watch(
     if style == SIMPLE:
         click.echo(",".join(column.name for column in columns))
     where: dict[str, Any] = {"prefix": prefix} if key is None else {"key": key}
-    with opened(server) as client, suppress(KeyboardInterrupt):
+    with reached(server) as client, suppress(KeyboardInterrupt):
         events = client.watch(deadlocks=True) if deadlocks else client.watch(**where, kind=kind)
         for number, event in enumerate(events, 1):
             now = datetime.now().astimezone().isoformat(timespec="milliseconds")
