@@ -13,6 +13,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from bench.client import client
 from bench.durable import connections, durable_line, http
 from bench.loads import closed_loop, handoff, pipelined
 from bench.programs import built, built_library
@@ -38,6 +39,7 @@ PARTS: dict[str, Part] = {
     "durable": durable_line,
     "http": http,
     "connections": lambda seconds, _rounds: connections(seconds),
+    "client": client,
 }
 if find_spec("bench.engine"):
     PARTS["engine"] = lambda _seconds, _rounds: engine()

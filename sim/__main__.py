@@ -1,4 +1,4 @@
-"""`python -m sim`: replay one seed, run many, or see that planted bugs are caught.
+"""`python -m sim`: replay one seed, run many, or see that planted bugs are caught. `leases` does so with lease trials.
 
 Only the command line lives here.
 """
@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import nullcontext
 
+from sim import leases
 from sim.bugs import BUGS
 from sim.planting import planted
 from sim.run import Summary, keep_quiet, run
@@ -18,6 +19,9 @@ SEEDS_FOR_A_BUG = 2_000
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what the command line says; answer the exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["leases"]:
+        return leases.main(arguments[1:])
     options = _parse(arguments)
     keep_quiet()
     if options.bugs:
@@ -28,8 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
         return run_many(range(options.start, options.start + (options.seeds or SEEDS_FOR_A_BUG)))
 
 
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m sim", description="The real server under a seed.")
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m sim",
+        description="The real server under a seed.",
+        epilog="`python -m sim leases` is about clients that lose their leases; it has its own --help.",
+    )
     parser.add_argument("seed", nargs="?", type=int, help="replay this seed")
     parser.add_argument("--seeds", type=int, help=f"how many seeds to run (default {SEEDS_FOR_A_BUG})")
     parser.add_argument("--from", type=int, default=0, dest="start", help="the first of them")

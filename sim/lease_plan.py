@@ -5,6 +5,11 @@ Only decisions are made here; `lease_trial.py` carries them out.
 
 import random
 from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.testing.virtual_server import StoreName
+
+Face = Literal["threads", "loop"]
 
 SECOND = 1_000_000_000
 MILLISECOND = SECOND // 1000
@@ -12,8 +17,12 @@ MILLISECOND = SECOND // 1000
 # Within these bounds two clocks drift apart by no more than the margin makes up for: 2 % and a little of the lease.
 PPM_MAX = 9_900
 
+# Beyond this, the answer to a renewal of a short lease is overdue now and then.
+SLOW_NS = 20 * MILLISECOND
+
 FAULTS = (
-    "freeze",
+    "freeze",  # nothing of the process runs: it is stopped, or one of its threads keeps all others from running
+    "hang",  # its own code does not go on; where that lives in an event loop, nothing else in there does either
     "partition",
     "partition up",
     "partition down",
@@ -27,6 +36,9 @@ FAULTS = (
     "client killed",
     "broken",
 )
+
+
+FACES: tuple[Face, ...] = ("threads", "loop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +72,32 @@ class Plan:
     """One trial."""
 
     seed: int
-    store: str
+    store: StoreName
     wants: tuple[tuple[Want, ...], ...]  # by client
+    faces: tuple[Face, ...]  # by client
     ppm: tuple[int, ...]  # by client
     server_ppm: int
     delay_ns: tuple[int, int]
     commit_ns: tuple[int, int]
+    grace_ns: int  # how long the server waits for a client that has lost its connection
     faults: tuple[Fault, ...]
     run_ns: int
 
     @property
     def is_calm(self) -> bool:
         """Whether nothing goes wrong that could cost anybody a lease."""
-        return not self.faults
+        return not self.faults and not self.is_slow
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a renewal may take so long, as a rule, that leases are lost over it."""
+        return self.delay_ns[1] > SLOW_NS
 
 
 def draw(seed: int) -> Plan:
     """Draw a plan. Leases are short against what goes wrong, since that is where it matters."""
     dice = random.Random(f"leases {seed}")
-    store = "memory" if dice.random() < 0.15 else "durable"
+    store: StoreName = "memory" if dice.random() < 0.15 else "durable"
     lease_ns = dice.choice((SECOND, SECOND, 2 * SECOND, 5 * SECOND, 10 * SECOND, 30 * SECOND))
     clients = dice.choice((2, 2, 3, 3, 4, 5))
     keys = ("job", "job", "report")[: dice.choice((1, 2, 3))]
@@ -94,10 +113,12 @@ def draw(seed: int) -> Plan:
         seed=seed,
         store=store,
         wants=wants,
+        faces=tuple(dice.choice(FACES) for _ in range(clients)),
         ppm=tuple(dice.choice((0, 0, PPM_MAX, -PPM_MAX, dice.randint(-PPM_MAX, PPM_MAX))) for _ in range(clients)),
         server_ppm=dice.choice((0, 0, PPM_MAX, -PPM_MAX)),
         delay_ns=delays[dice.choice((0, 1, 2, 3)) if calm else dice.randrange(len(delays))],
         commit_ns=dice.choice(((0, 0), (0, 0), (0, 5 * MILLISECOND))),
+        grace_ns=dice.choice((30 * SECOND, lease_ns // 4)),
         faults=faults,
         run_ns=run_ns,
     )
@@ -118,7 +139,7 @@ def _draw_want(dice: random.Random, key: str, lease_ns: int) -> Want:
     )
 
 
-def _draw_faults(dice: random.Random, clients: int, lease_ns: int, run_ns: int, store: str) -> tuple[Fault, ...]:
+def _draw_faults(dice: random.Random, clients: int, lease_ns: int, run_ns: int, store: StoreName) -> tuple[Fault, ...]:
     kinds = [kind for kind in FAULTS if store == "durable" or kind != "wall clock"]
     favourite = dice.choice(kinds)  # most trials are about one kind of trouble
     faults = []
@@ -127,7 +148,7 @@ def _draw_faults(dice: random.Random, clients: int, lease_ns: int, run_ns: int, 
         faults.append(
             Fault(
                 kind=favourite if dice.random() < 0.7 else dice.choice(kinds),
-                after_ns=int(run_ns * dice.random()),
+                after_ns=int(run_ns * dice.random() ** dice.choice((1, 1, 5))),  # often just when a lock is asked for
                 span_ns=int(lease_ns * span),
                 who=dice.randrange(clients),
                 count=dice.choice((1, 1, 2, 3, 8)),

@@ -181,6 +181,18 @@ def test_a_guard_that_waits_for_a_disk_does_so_on_a_thread(tmp_path):
     assert threading.main_thread() not in threads
 
 
+def test_a_mark_that_another_process_does_not_let_go_of_is_answered_503(tmp_path):
+    guard = FileGuard(tmp_path, patience=0)
+
+    async def story():
+        with FileGuard(tmp_path).admit(1):
+            status, headers, problem = await ask(FencingMiddleware(Shop(), guard=guard), token(2))
+        assert (status, headers[b"retry-after"], problem["code"]) == (503, b"1", "timed_out")
+        assert (await ask(FencingMiddleware(Shop(), guard=guard), token(2)))[0] == 200
+
+    asyncio.run(story())
+
+
 # --- who waits for whom ---
 
 

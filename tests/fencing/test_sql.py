@@ -176,6 +176,31 @@ def test_somebody_is_quicker_between_the_look_and_the_update(connection):
     assert count_of(connection) == (100, 34)
 
 
+def test_somebody_is_quicker_with_one_of_the_rows(connection):
+    """All of the rows are changed, or the caller hears that it has to roll back."""
+
+    class Quick(sqlite3.Cursor):
+        def execute(self, sql, values):
+            if sql.startswith("UPDATE"):
+                connection.execute("UPDATE stock SET fence = 34 WHERE item = 'ink'")
+            return super().execute(sql, values)
+
+    class Driver:
+        def cursor(self):
+            return Quick(connection)
+
+    connection.execute("ALTER TABLE stock ADD COLUMN shop TEXT DEFAULT 'corner'")
+    with pytest.raises(StaleToken), connection:
+        SqlFence(paramstyle="qmark").update(Driver(), "stock", {"count": 1}, {"shop": "corner"}, 33)
+    assert count_of(connection) == (100, 0)
+
+
+def test_an_update_may_change_what_its_rows_were_found_by(connection):
+    with connection:
+        assert FENCE.update(connection, "stock", {"item": "pencil"}, {"item": "pen"}, 5) == 1
+    assert count_of(connection, "pencil") == (100, 5)
+
+
 def test_a_driver_that_counts_changed_rows_is_not_believed(connection):
     """As MySQL does by itself: a row that is found, but stays as it was, counts as 0."""
 

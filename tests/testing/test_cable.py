@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from holdfast.testing.cable import RESET, Cable, Lane
 from holdfast.testing.timeline import Timeline
 from holdfast.words import FOREVER
@@ -137,6 +139,29 @@ def test_an_answer_can_be_lost_with_its_connection():
     run(timeline)
     assert echo.heard[0] == b"did this happen?"
     assert client.heard == [f"over: {RESET}"]
+
+
+@pytest.mark.parametrize(
+    ("direction", "server_heard", "client_heard"),
+    [
+        ("fuse_up", [b"hello", b"wo", "end"], [b"hello"]),
+        ("fuse_down", [b"hello", b"world", "end"], [b"hello", b"wo"]),
+    ],
+)
+def test_a_fuse_breaks_it_behind_a_certain_byte_for_both_ends(direction, server_heard, client_heard):
+    timeline, cable, client, echo = joined()
+    fuse = getattr(cable, direction)
+    assert fuse.is_blown
+    fuse.set(7)
+    assert not fuse.is_blown
+    for piece in (b"hello", b"world", b"late"):
+        cable.send_up(piece)
+        for _ in range(2):
+            timeline.step()
+    run(timeline)
+    assert fuse.is_blown
+    assert [heard for heard in echo.heard if heard != "lost: None"] == server_heard
+    assert client.heard == [*client_heard, f"over: {RESET}"]
 
 
 def test_a_peer_that_pauses_reading_gets_it_later():

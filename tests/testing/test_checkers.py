@@ -96,6 +96,40 @@ def test_a_fence_that_does_not_rise_is_found(fence):
     assert found(fences_rise(history)) == [("fences_rise", 2)]
 
 
+@pytest.mark.parametrize("wish", [{"mode": "PR"}, {"mode": "CW", "limit": 2}])
+def test_who_holds_beside_another_may_hear_of_its_grant_later(wish):
+    history = [
+        Asked(0, "a", "k", **wish),
+        Asked(0, "b", "k", **wish),
+        Granted(1, "a", fence=2),
+        Granted(2, "b", fence=1),
+    ]
+    assert fences_rise(history) == []
+    assert found(fences_rise([*history[:3], Granted(2, "b", fence=2)])) == [("fences_rise", 2)]
+
+
+@pytest.mark.parametrize("wish", [{"mode": "PR"}, {"mode": "CW", "limit": 2}])
+def test_who_asks_when_a_grant_is_known_gets_a_higher_fence(wish):
+    history = [
+        Asked(0, "a", "k", **wish),
+        Granted(1, "a", fence=2),
+        Asked(1, "b", "k", **wish),
+        Granted(2, "b", fence=1),
+    ]
+    assert found(fences_rise(history)) == [("fences_rise", 2)]
+
+
+def test_seats_that_cannot_be_taken_side_by_side_have_fences_in_their_order():
+    history = [
+        Asked(0, "a", "k", units=2, limit=3),
+        Asked(0, "b", "k", units=2, limit=3),
+        Granted(1, "a", fence=2),
+        Released(2, "a"),
+        Granted(3, "b", fence=1),
+    ]
+    assert found(fences_rise(history)) == [("fences_rise", 3)]
+
+
 def test_a_waiter_whom_nobody_blocks_is_lost():
     history = [Asked(0, "a", "k"), Granted(0, "a", fence=1), Asked(1, "b", "k"), Released(2, "a")]
     assert found(no_lost_waiter(history)) == [("no_lost_waiter", 2)]

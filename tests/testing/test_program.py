@@ -120,3 +120,23 @@ def test_a_call_that_may_block_can_be_interrupted(world):
         hear(world, stream)
     with pytest.raises(KeyboardInterrupt, match="dial"):
         dial(world)
+
+
+def test_a_lock_lets_one_thread_through_and_the_others_wait_in_virtual_time(world):
+    lock, seen = world.program("a").world().lock(), []
+
+    def work(name, seconds):
+        with lock:
+            world.sleep(seconds)
+            seen.append((name, world.clock.now))
+
+    tasks = [world.spawn(work, name, seconds) for name, seconds in (("one", 2), ("two", 3))]
+    world.clock.step(1)
+    assert not lock.acquire(blocking=False)
+    assert not lock.acquire(timeout=0.5)
+    assert world.clock.now == 1.5
+    for task in tasks:
+        task.join()
+    assert seen == [("one", 2.0), ("two", 5.0)]
+    with pytest.raises(RuntimeError, match="unlocked"):
+        lock.release()

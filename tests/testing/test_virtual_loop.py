@@ -1,10 +1,12 @@
 """An event loop in virtual time: sleeps take no time, wakes come at their instants, connections are the world's."""
 
 import asyncio
+import gc
 
 import pytest
 
-from holdfast.testing.turns import Stuck
+from holdfast.testing.program import Killed
+from holdfast.testing.turns import Stuck, WorldClosed
 from holdfast.testing.virtual_loop import run
 from holdfast.testing.world import World
 from holdfast.words import SECOND
@@ -123,3 +125,32 @@ def test_a_loop_beside_a_thread_shares_its_time(world):
     for task in tasks:
         task.join()
     assert heard == ["thread", "loop"]
+
+
+def test_the_loop_of_a_killed_program_is_let_go_without_a_word(world, capfd):
+    program = world.program("a")
+
+    async def main():
+        transport, _ = await connect(program)
+        try:
+            await asyncio.gather(asyncio.sleep(3600), asyncio.Event().wait())
+        finally:
+            transport.write(b"what the dead have to say\n")
+
+    world.clock.after(5, program.kill)
+    with pytest.raises(Killed):
+        run(program, main())
+    gc.collect()
+    assert world.clock.now == pytest.approx(5)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_world_that_is_closed_takes_its_loops_along():
+    async def main():
+        await asyncio.Event().wait()
+
+    with World() as world:
+        task = world.spawn(run, world.program("a"), main())
+        world.clock.settle()
+    assert task.done
+    assert isinstance(task.error, WorldClosed) or task.error is None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from holdfast.errors import BadRequest, HoldfastError, TooMany
+from holdfast.errors import BadRequest, HoldfastError, TimedOut, TooMany
 from holdfast.fencing.guard import FencingGuard, Guard, StaleToken, as_key, as_token
 
 Scope = MutableMapping[str, Any]
@@ -130,7 +130,7 @@ class FencingMiddleware:
                 await asyncio.to_thread(self._guard.check, token, key)
         except StaleToken as error:
             raise _stale(error) from error
-        except TooMany as error:
+        except (TooMany, TimedOut) as error:
             raise _Refusal(503, error.code, error.detail) from error
 
     async def _enter(self, token: int, key: str) -> _Turn:

@@ -125,9 +125,10 @@ class SqlFence:
             if highest is not None and highest <= number:
                 change = f"UPDATE {table} SET {sets} WHERE {condition} AND {column} <= {{}}"
                 changed = run(change, *values.values(), number, *where.values(), number)
-                if changed > 0:
+                # Somebody may have been quicker, with all of the rows or with some of them.
+                highest = run.number(look, *where.values())
+                if changed > 0 and (highest is None or highest <= number):
                     return changed
-                highest = run.number(look, *where.values())  # somebody was quicker
         if highest is None:
             raise NotHeld(f"{table} has no row with {', '.join(where)} as given, or it has no fence")
         raise _refused(number, highest, table)

@@ -130,6 +130,32 @@ class ServerEnd(PaperTransport):
             self._cable.wake_server()
 
 
+class Fuse:
+    """Breaks a connection behind a certain byte, counted over all connections of a client in one direction."""
+
+    def __init__(self) -> None:
+        self._left: int | None = None
+
+    def set(self, count: int) -> None:
+        """Let so many bytes more through."""
+        self._left = count
+
+    @property
+    def is_blown(self) -> bool:
+        """Whether it has broken a connection, or was never set."""
+        return self._left is None
+
+    def burn(self, data: bytes) -> bytes | None:
+        """Count what is to pass; answer what still does if it blows with this, and None if it does not."""
+        if self._left is None:
+            return None
+        if len(data) < self._left:
+            self._left -= len(data)
+            return None
+        passes, self._left = data[: self._left], None
+        return passes
+
+
 class Cable:
     """Joins a client's end to a server's protocol."""
 
@@ -140,6 +166,9 @@ class Cable:
         self.server: ServerEnd | None = None  # until the connection stands
         self.is_over = False  # for the client
         self.answers_to_lose: Callable[[], bool] = lambda: False
+        self.fuse_up = Fuse()
+        self.fuse_down = Fuse()
+        self._is_cut = False
         self.wake: Callable[[ServerEnd], None] = ServerEnd.read  # have the server's process look, now or later
 
     @property
@@ -155,8 +184,14 @@ class Cable:
     # --- what the client does ---
 
     def send_up(self, data: bytes) -> None:
-        if not self.is_over:
+        if self.is_over or self._is_cut:
+            return
+        passes = self.fuse_up.burn(data)
+        if passes is None:
             self.up.carry(lambda: self._come(data))
+        else:
+            self.up.carry(lambda: self._come(passes))
+            self._cut()
 
     def close_up(self) -> None:
         """The client lets go: what it sent arrives, then the end."""
@@ -179,7 +214,14 @@ class Cable:
         if self.answers_to_lose():
             self.tear(RESET)
             return
-        self.down.carry(lambda: self._take(data))
+        if self._is_cut:
+            return
+        passes = self.fuse_down.burn(data)
+        if passes is None:
+            self.down.carry(lambda: self._take(data))
+        else:
+            self.down.carry(lambda: self._take(passes))
+            self._cut()
 
     def finish_down(self, why: str) -> None:
         self.down.carry(lambda: self.end(why))
@@ -199,6 +241,12 @@ class Cable:
             self.up.clear()
             self._come_reset()
 
+    def _cut(self) -> None:
+        """Break it behind what is on its way, for both ends."""
+        self._is_cut = True
+        self.up.carry(self._come_end)
+        self.down.carry(lambda: self.end(RESET))
+
     def end(self, why: str) -> None:
         """Tell the client, once."""
         if not self.is_over:
@@ -206,11 +254,11 @@ class Cable:
             self.client.finish(why)
 
     def _take(self, data: bytes) -> None:
-        if not self.is_over:
+        if data and not self.is_over:
             self.client.take(data)
 
     def _come(self, data: bytes) -> None:
-        if self.server is not None:
+        if data and self.server is not None:
             self.server.come(data)
 
     def _come_end(self) -> None:

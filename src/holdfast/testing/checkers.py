@@ -92,16 +92,24 @@ def exclusion(history: History) -> list[Finding]:
 
 
 def fences_rise(history: History) -> list[Finding]:
-    """Each grant of a key has a higher fence than all grants of that key before it."""
+    """Each grant of a key has a higher fence than all grants of that key that must have come before it.
+
+    Of two who hold it side by side, and who both asked before either knew of its grant, either may be told first.
+    """
     findings = []
-    highest: dict[Key, int] = {}
+    known: dict[Key, list[_Claim]] = {}
+    floors: dict[Hashable, int] = {}  # what was known to have been given out when a claim was asked for
     for record, claim, _ in _walk(history):
-        if isinstance(record, Granted):
-            last = highest.get(claim.key)
-            if last is not None and record.fence <= last:
-                what = f"{claim} has fence {record.fence}, and {last} was given out before"
+        granted = known.setdefault(claim.key, [])
+        if isinstance(record, Asked):
+            floors[record.claim] = max((_fence(other) for other in granted), default=-1)
+        elif isinstance(record, Granted):
+            before = [_fence(other) for other in granted if other is not claim and _excludes(other, claim)]
+            last = max([floors[record.claim], *before])
+            if record.fence <= last or any(_fence(other) == record.fence for other in granted if other is not claim):
+                what = f"{claim} has fence {record.fence}, and {max(last, record.fence)} was given out before"
                 findings.append(Finding("fences_rise", record.at, what))
-            highest[claim.key] = max(record.fence, last or record.fence)
+            granted.append(claim)
     return findings
 
 
@@ -189,6 +197,19 @@ def _apply(record: Record, claim: _Claim) -> None:
     elif isinstance(record, Grantable) and claim.grantable_at is None:
         claim.grantable_at = record.at
         claim.holds = False
+
+
+def _fence(claim: _Claim) -> int:
+    assert claim.fence is not None
+    return claim.fence
+
+
+def _excludes(one: _Claim, other: _Claim) -> bool:
+    """Say whether two claims on one key, as they were asked for, cannot be held side by side."""
+    limit = other.asked.limit
+    if limit is not None:
+        return one.asked.units + other.asked.units > limit
+    return one.asked.mode in CLASHES[other.asked.mode]
 
 
 def _blocks(other: _Claim, claim: _Claim, in_front: bool) -> bool:

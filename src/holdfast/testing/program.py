@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Final
 
 from holdfast.client.keeper import Keeper
@@ -73,6 +74,7 @@ class Program:
             wait=self.wait_for,
             tell=self.tell,
             begin=self.begin,
+            lock=lambda: VirtualLock(self),
         )
 
     def clock(self) -> int:
@@ -204,6 +206,36 @@ class Program:
             raise Killed(self.name)
         self.bytes_received += len(data)
         return data
+
+
+class VirtualLock:
+    """A lock among threads of one program, who wait for it in virtual time."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._is_held = False
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if blocking and self._is_held:
+            until = FOREVER if timeout < 0 else self._program.clock() + round(timeout * SECOND)
+            self._program.wait(lambda: not self._is_held, until, "for another thread of its own")
+        if self._is_held:
+            return False
+        self._is_held = True
+        return True
+
+    def release(self) -> None:
+        if not self._is_held:
+            raise RuntimeError("release unlocked lock")
+        self._is_held = False
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
 
 
 class VirtualDialler:

@@ -5,6 +5,7 @@ It translates between the words of a story and those of the engine; what must ha
 
 from typing import Final
 
+from holdfast.engine import group as groups
 from holdfast.engine.invariants import check_table
 from holdfast.engine.table import Table
 from holdfast.testing.mint import CountingMint
@@ -21,6 +22,7 @@ from holdfast.words import (
     End,
     Ended,
     Granted,
+    Group,
     Hangup,
     Mode,
     Nudged,
@@ -28,6 +30,7 @@ from holdfast.words import (
     Renew,
     Ticket,
     Wait,
+    member_ticket,
 )
 
 # How the answers that a story would spell in another way are called there.
@@ -38,7 +41,7 @@ IDLE_MAX_NS: Final = 60 * SECOND
 
 
 class BareStage:
-    """A table, and callers by name: each is one session, with one claim on a key at a time."""
+    """A table, and callers by name: each is one session, with one claim on a key at a time, alone or in a group."""
 
     def __init__(self, *, waiters_max: int = 0) -> None:
         self.mint = CountingMint(start=1000)
@@ -78,8 +81,16 @@ class BareStage:
     # --- verbs ---
 
     def _enqueue(self, do: Do, out: list[Effect]) -> list[Happening]:
-        c = Claim(
-            do.key,
+        if len(do.keys) > 1:
+            return self._enqueue_all(do, out)
+        c = self._claim(do, do.key)
+        c.session = self._session(do.who)
+        c.ticket = self._tickets[do.who, do.key] = do.line
+        return self._answered(do, self.table.enqueue(c, self.now, out), c)
+
+    def _claim(self, do: Do, key: bytes) -> Claim:
+        return Claim(
+            key,
             do.wanted_mode(),
             do.count("units", 1),
             do.count("limit", UNLIMITED),
@@ -89,9 +100,21 @@ class BareStage:
             tracked=do.verb == "enqueue",
             listens=do.is_set("nudges"),
         )
-        c.session = self._session(do.who)
-        c.ticket = self._tickets[do.who, do.key] = do.line
-        return self._answered(do, self.table.enqueue(c, self.now, out), c)
+
+    def _enqueue_all(self, do: Do, out: list[Effect]) -> list[Happening]:
+        ticket = b"line-%d" % do.line
+        for index, key in enumerate(do.keys):
+            self._tickets[do.who, key] = member_ticket(ticket, index)
+        claims = [self._claim(do, key) for key in do.keys]
+        group = Group(ticket, claims, do.span_ns("patience"), do.verb != "try")
+        group.session = self._session(do.who)
+        answer = self.ask_for_all(group, out)
+        if answer is not Answer.GRANTED:
+            return self._answered(do, answer)
+        return [told for c in group.claims for told in self._answered(do, answer, c)]
+
+    def ask_for_all(self, group: Group, out: list[Effect]) -> Answer:
+        return groups.enqueue(self.table, group, self.now, out)[0]
 
     def _wait(self, do: Do, out: list[Effect]) -> list[Happening]:
         how = Wait(self._session(do.who), self._ticket(do), do.span_ns("patience"))
@@ -104,6 +127,7 @@ class BareStage:
         reason = Reason.BROKEN if do.verb == "break" else Reason.RELEASED
         value = do.options.get("value")
         how = End(do.key, self._token(do), reason, None if value is None else value.encode())
+        how.session = self._session(do.who)
         return self._answered(do, self.table.end(how, self.now, out))
 
     def _convert(self, do: Do, out: list[Effect]) -> list[Happening]:

@@ -25,8 +25,8 @@ from holdfast.words import CW, EX, FOREVER, PR, SECOND, Mode
 
 # What a caller may do, and the options that go with it. All but a hangup are about a key, which comes first.
 VERBS: Final[Mapping[str, frozenset[str]]] = {
-    "acquire": frozenset({"lease", "patience", "units", "limit", "nudges"}),
-    "try": frozenset({"lease", "units", "limit", "nudges"}),
+    "acquire": frozenset({"lease", "patience", "units", "limit", "nudges", "also"}),
+    "try": frozenset({"lease", "units", "limit", "nudges", "also"}),
     "enqueue": frozenset({"lease", "patience", "units", "limit", "nudges"}),
     "wait": frozenset({"patience"}),
     "renew": frozenset({"lease", "with"}),
@@ -77,6 +77,11 @@ class Do:
 
     def is_set(self, option: str, default: str = "no") -> bool:
         return self.options.get(option, default) == "yes"
+
+    @property
+    def keys(self) -> list[bytes]:
+        """List all keys that are asked for at once; there is more than one where `also` names others, with commas."""
+        return [self.key, *(key.encode() for key in self.options.get("also", "").split(",") if key)]
 
     def wanted_mode(self) -> int:
         """Say which mode is asked for: the one that is named, or a seat where there is a limit, or all of the key."""

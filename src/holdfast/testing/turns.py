@@ -47,10 +47,18 @@ class Waiter(Protocol):
 class Wait:
     """One thing that a thread waits for."""
 
-    __slots__ = ("ready", "since", "told", "until", "what", "who")
+    __slots__ = ("last", "ready", "since", "told", "until", "what", "who")
 
     def __init__(
-        self, ready: Callable[[], bool], until: int, what: str, who: Waiter | None, since: int, *, told: bool = False
+        self,
+        ready: Callable[[], bool],
+        until: int,
+        what: str,
+        who: Waiter | None,
+        since: int,
+        *,
+        told: bool = False,
+        last: bool = False,
     ) -> None:
         self.ready = ready
         self.until = until
@@ -58,6 +66,7 @@ class Wait:
         self.who = who
         self.since = since
         self.told = told  # the test itself has said for how long
+        self.last = last  # whoever else can go on goes first
 
     @property
     def is_idle(self) -> bool:
@@ -122,6 +131,7 @@ class Turns:
         self.timeline = timeline
         self.closed = False
         self.wait_ns_max = WAIT_NS_MAX
+        self.steps_max = STEPS_MAX
         self._idle_since = timeline.now  # when the test last did something
         self._steps_now = 0  # how much has happened at this instant
         self._main = Task(self, "main", lambda: None)
@@ -150,14 +160,21 @@ class Turns:
         return self._turn
 
     def wait(
-        self, ready: Callable[[], bool], until: int, what: str, who: Waiter | None = None, *, told: bool = False
+        self,
+        ready: Callable[[], bool],
+        until: int,
+        what: str,
+        who: Waiter | None = None,
+        *,
+        told: bool = False,
+        last: bool = False,
     ) -> bool:
         """Block the calling thread, while time passes, until something is so, or until an instant; say whether it is.
 
         Raises Stuck when that can never be.
         """
         task = self.must_have_turn()
-        wait = Wait(ready, until, what, who, self.timeline.now, told=told)
+        wait = Wait(ready, until, what, who, self.timeline.now, told=told, last=last)
         task.waits.append(wait)
         try:
             self._drive(task, wait)
@@ -187,10 +204,13 @@ class Turns:
 
     def _whose_wait_is_over(self) -> Task | None:
         now = self.timeline.now
+        last = None
         for task in self._tasks:
             if task.waits and task.waits[-1].is_over(now):
-                return task
-        return None
+                if not task.waits[-1].last:
+                    return task
+                last = last or task
+        return last
 
     def _pass_time(self) -> Stuck | None:
         """Let the next thing happen, or say that nothing can that would end a wait."""
@@ -205,8 +225,8 @@ class Turns:
             return Stuck(self._describe(f"nothing that ends a wait has happened for {span:g} s"))
         if then <= until:
             self._steps_now = self._steps_now + 1 if then <= timeline.now else 0
-            if self._steps_now > STEPS_MAX:
-                return Stuck(self._describe(f"{STEPS_MAX} things have happened at one instant"))
+            if self._steps_now > self.steps_max:
+                return Stuck(self._describe(f"{self.steps_max} things have happened at one instant"))
             timeline.step()
         else:
             timeline.advance_to(until)

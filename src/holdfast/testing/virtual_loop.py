@@ -6,10 +6,12 @@ It is asyncio's own loop over a selector that waits in the world. No sockets are
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple
 
-from holdfast.testing.program import Program
+from holdfast.testing.program import Killed, Program
+from holdfast.testing.turns import WorldClosed
 from holdfast.words import FOREVER, SECOND
 
 T = TypeVar("T")
@@ -62,5 +64,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 def run(program: Program, main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine as a program of the world, as `asyncio.run` does."""
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(program)) as runner:
-        return runner.run(main)
+    runner = asyncio.Runner(loop_factory=lambda: VirtualLoop(program))
+    try:
+        result = runner.run(main)
+    except (Killed, WorldClosed):
+        _abandon(runner.get_loop())
+        raise
+    except BaseException:
+        runner.close()
+        raise
+    runner.close()
+    return result
+
+
+def _abandon(loop: asyncio.AbstractEventLoop) -> None:
+    """Let go of the loop of a dead process: nothing in it goes on, and nobody is to be told that it does not."""
+    loop.set_exception_handler(lambda _loop, _context: None)
+    for task in asyncio.all_tasks(loop):
+        coroutine = task.get_coro()
+        assert isinstance(coroutine, Coroutine)
+        with suppress(Exception, Killed, WorldClosed):  # whatever its way out is, it is not taken
+            coroutine.close()
+    loop.close()

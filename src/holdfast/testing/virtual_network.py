@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.client.ports import Address, Receiver
-from holdfast.testing.cable import REFUSED, RESET, Cable, ClientEnd
+from holdfast.testing.cable import REFUSED, RESET, Cable, ClientEnd, Fuse
 from holdfast.testing.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ class Route:
     def __init__(self, timeline: Timeline, server: "VirtualServer") -> None:
         self.delay_ns: Callable[[], int] = lambda: 0
         self.cables: list[Cable] = []
+        self.fuse_up = Fuse()
+        self.fuse_down = Fuse()
         self._timeline = timeline
         self._server = server
         self._cut_up = False
@@ -71,6 +73,7 @@ class Route:
         cable = Cable(self._timeline, self._delay, end)
         cable.up.cut, cable.down.cut = self._cut_up, self._cut_down
         cable.answers_to_lose = self._loses_answer
+        cable.fuse_up, cable.fuse_down = self.fuse_up, self.fuse_down
         self.cables.append(cable)
 
         def knock() -> None:

@@ -188,6 +188,7 @@ class VirtualServer:
         self.commit_ns: Callable[[], int] = lambda: 0
         self.on_death: list[Callable[[], None]] = []
         self._backlog: deque[Callable[[], None]] = deque()
+        self.wall_clock_steps_ns = 0  # which the next server will see
         self._ppm = 0
         self._clock_from = timeline.now
         self._clock_shows = START_NS
@@ -216,9 +217,7 @@ class VirtualServer:
         if self.run is None:
             self._clock_shows += span_ns
         else:
-            self._steps_to_come = span_ns
-
-    _steps_to_come = 0
+            self.wall_clock_steps_ns += span_ns
 
     # --- life ---
 
@@ -228,8 +227,8 @@ class VirtualServer:
 
     def start(self) -> None:
         if self.run is None:
-            self._clock_shows += self._steps_to_come
-            self._steps_to_come = 0
+            self._clock_shows += self.wall_clock_steps_ns
+            self.wall_clock_steps_ns = 0
             self.paused = False
             self.run = Run(self)
 
@@ -252,8 +251,8 @@ class VirtualServer:
         """Have it take no new requests, as before an orderly stop; `kill` then stops it."""
         run = self.run
         if run is not None:
-            run.desk.drain(run.clock())
             run.native.drain(self.config.shutdown_timeout_ns)
+            run.desk.drain(run.clock())
 
     def pause(self) -> None:
         """Let it stand still, as under SIGSTOP; its system still accepts connections and bytes."""

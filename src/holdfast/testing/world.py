@@ -5,9 +5,9 @@ time included, is ours. Nothing about locks is decided here.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.testing.program import Program
 from holdfast.testing.timeline import Event, Timeline
@@ -17,7 +17,10 @@ from holdfast.testing.virtual_server import Holding, StoreName, VirtualServer
 from holdfast.words import FOREVER, SECOND, Mode, Reason
 
 if TYPE_CHECKING:
+    from holdfast import aio
     from holdfast.sync import Client
+
+T = TypeVar("T")
 
 URL = "holdfast://world:6388"
 PREFIXES = {"lock": b"lock:", "semaphore": b"sem:"}
@@ -68,6 +71,21 @@ class World:
         self._clients.append((client, program))
         return client
 
+    def run(
+        self, main: "Callable[[aio.Client], Awaitable[T]]", name: str | None = None, url: str = URL, **options: Any
+    ) -> T:
+        """Run a coroutine function as `asyncio.run` does, in a process of its own; it gets an asyncio client."""
+        from holdfast.aio import connect
+        from holdfast.testing import virtual_loop
+
+        program = self.program(name)
+
+        async def live() -> T:
+            async with connect(url, name=program.name, world=program.world(), **options) as client:
+                return await main(client)
+
+        return virtual_loop.run(program, live())
+
     def program(self, name: str | None = None) -> Program:
         """Give the process of this name; it is made when it is first asked for."""
         if name is None:
@@ -112,7 +130,7 @@ class World:
         timeline = self.timeline
         end = timeline.after(round(seconds * SECOND), lambda: None)
         over = lambda: end.is_off and timeline.next_at() > timeline.now  # noqa: E731  a name tells what it is
-        self.turns.wait(over, FOREVER, f"for {seconds:g} s to pass", told=True)
+        self.turns.wait(over, FOREVER, f"for {seconds:g} s to pass", told=True, last=True)
 
     def wait(self, ready: "Callable[[], bool] | Any", seconds: float | None = None) -> bool:
         """Wait until something is so: an event that is set (`held.lost`), or a function that says yes."""
@@ -236,6 +254,16 @@ class Net:
         """Break all connections."""
         for route in self._routes(client):
             route.reset()
+
+    def cut_after(
+        self, client: "Client | Program | str", *, sent: int | None = None, received: int | None = None
+    ) -> None:
+        """Break a connection when the client has sent, or been sent, so many bytes more; those still arrive."""
+        for route in self._routes(client):
+            if sent is not None:
+                route.fuse_up.set(sent)
+            if received is not None:
+                route.fuse_down.set(received)
 
     def delay(self, seconds: float, client: "Client | Program | str | None" = None) -> None:
         """Let bytes take so long, each way."""
