@@ -22,12 +22,12 @@ FAST := $(CURDIR)/build/fast
 # These run once more on it: what is compiled must behave as what is read.
 TESTS_OF_COMPILED := tests/engine tests/wire tests/doors tests/stores tests/stories tests/test_desk.py tests/test_server.py
 
-.PHONY: help serve test check bench sim fuzz soak steady crash docs clean programs fast
+.PHONY: help serve test test-of-sources test-of-compiled check bench sim fuzz soak steady crash docs clean programs fast
 
 help:
 	@echo "make serve   run the service in the foreground (ARGS=... are its options)"
 	@echo "make test    everything that must be green: check, tests with coverage, a share of the simulator"
-	@echo "make check   lint, format, types, imports, a test file for each source file"
+	@echo "make check   lint, format, types, imports, a test file for each source file, the made files as they would be made"
 	@echo "make bench   measure against a bare C server and, where it is installed, Redis"
 	@echo "make sim     the simulator, long (SEEDS=$(SEEDS))"
 	@echo "make fuzz    the codecs under random bytes (SECONDS_OF_FUZZ=$(SECONDS_OF_FUZZ))"
@@ -60,14 +60,22 @@ check: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict
+	@PYRIGHT_PYTHON_CACHE_DIR=.venv/pyright $(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.mirror
+	$(BIN)/python -m tools.faces --check
 
+# The two halves run side by side: what is read, with coverage; and what is compiled, with a share of the simulator.
 test: programs check fast
 	@mkdir -p build
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-of-sources test-of-compiled
+
+test-of-sources:
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(FULLY_COVERED)' --fail-under=100
+
+test-of-compiled:
 	PYTHONPATH=$(FAST) $(BIN)/python -m pytest $(TESTS_OF_COMPILED)
 	$(BIN)/python -m sim --seeds $(SEEDS_IN_TEST)
 

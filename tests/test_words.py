@@ -19,8 +19,10 @@ from holdfast.words import (
     PR,
     PW,
     UNLIMITED,
+    Bond,
     Claim,
     End,
+    Group,
     Hangup,
     Holder,
     Look,
@@ -31,6 +33,7 @@ from holdfast.words import (
     Wait,
     WaitFor,
     covers,
+    member_ticket,
 )
 from tests.engine.naive import compatible
 
@@ -84,6 +87,23 @@ def test_a_claim_begins_as_a_question_that_holds_nothing() -> None:
     assert (c.mode, c.fence, c.token, c.deadline, c.convert_deadline) == (NL, 0, b"", FOREVER, FOREVER)
     assert (c.reason, c.book) == (None, None)
     assert (c.queue, c.tracked, c.listens) == (True, False, False)
+
+
+def test_what_few_claims_have_takes_no_place_before_there_is_any() -> None:
+    c = Claim(b"k", EX, 1, UNLIMITED, FOREVER, 0)
+    c.convert_deadline, c.asked, c.nudged, c.rival, c.seen, c.bond = FOREVER, 0, 0, None, None, None
+    assert c.more is None
+    c.bond = Bond(b"t", 1, 2, 3)
+    assert c.more is not None
+    assert (c.bond.ticket, c.bond.index, c.bond.count, c.bond.number, c.bond.ties) == (b"t", 1, 2, 3, None)
+    assert member_ticket(c.bond.ticket, c.bond.index) == b"t#1"
+
+
+def test_a_group_carries_what_it_was_made_of() -> None:
+    c = Claim(b"k", EX, 1, UNLIMITED, FOREVER, 0)
+    group = Group(b"t", [c], 5)
+    assert (group.session, group.ticket, group.claims, group.patience_ns) == (0, b"t", [c], 5)
+    assert (group.queue, group.tracked, group.refuses) == (True, False, False)
 
 
 def test_a_claim_introduces_itself_without_its_secret() -> None:

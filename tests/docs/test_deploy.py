@@ -18,6 +18,8 @@ from tests.docs.pages import PORT, ROOT, read
 from tests.docs.wire import calling
 
 STATE = "/var/lib/holdfast"
+# What clients read, and what `holdfast run` tells its command.
+CLIENT_VARIABLES = {"HOLDFAST_SERVER", "HOLDFAST_KEY", "HOLDFAST_FENCE", "HOLDFAST_DEADLINE", "HOLDFAST_DEADLINE_AT"}
 PAGES = ["deploy/systemd/holdfast.service", *(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
 
 
@@ -72,5 +74,5 @@ def test_the_unit_allows_a_file_for_each_connection(unit):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_variable_that_is_named_is_a_setting(page):
-    known = {setting.variable for setting in SETTINGS.values()}
+    known = {setting.variable for setting in SETTINGS.values()} | CLIENT_VARIABLES
     assert set(re.findall(r"\bHOLDFAST_[A-Z_]+\b", read(page))) <= known
