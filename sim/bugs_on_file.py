@@ -5,7 +5,7 @@ Each has to be caught by the simulator. How they get into the code is the busine
 
 from sim.planting import bug
 
-FETCH = "ledger.fetch({work.key: work for work in reversed(batch) if isinstance(work, Claim)})\n"
+FETCH = "ledger.fetch({claim.key: claim for work in reversed(batch) for claim in claims_of(work)})\n"
 
 TRANSACTIONS = (
     bug(
