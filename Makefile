@@ -13,6 +13,8 @@ SECONDS_OF_FUZZ ?= 60
 SECONDS_OF_SOAK ?= 30
 SECONDS_OF_STEADY ?= 600
 ROUNDS_OF_CRASH ?= 200
+TRIALS ?= 10000
+TRIALS_OF_PROCESSES ?= 200
 
 # The files whose every branch has to be tried by the tests.
 FULLY_COVERED := */holdfast/words.py,*/holdfast/engine/*,*/holdfast/wire/*
@@ -22,7 +24,7 @@ FAST := $(CURDIR)/build/fast
 # These run once more on it: what is compiled must behave as what is read.
 TESTS_OF_COMPILED := tests/engine tests/wire tests/doors tests/stores tests/stories tests/test_desk.py tests/test_server.py
 
-.PHONY: help serve test test-of-sources test-of-compiled check bench sim fuzz soak steady crash docs clean programs fast
+.PHONY: help serve test test-of-sources test-of-compiled check bench sim trials fuzz soak steady crash docs clean programs fast
 
 help:
 	@echo "make serve   run the service in the foreground (ARGS=... are its options)"
@@ -30,6 +32,7 @@ help:
 	@echo "make check   lint, format, types, imports, a test file for each source file, the made files as they would be made"
 	@echo "make bench   measure against a bare C server and, where it is installed, Redis"
 	@echo "make sim     the simulator, long (SEEDS=$(SEEDS))"
+	@echo "make trials  whether clients know when they have lost a lease (TRIALS=$(TRIALS) TRIALS_OF_PROCESSES=$(TRIALS_OF_PROCESSES))"
 	@echo "make fuzz    the codecs under random bytes (SECONDS_OF_FUZZ=$(SECONDS_OF_FUZZ))"
 	@echo "make soak    50 callers on 5 keys of a real server (SECONDS_OF_SOAK=$(SECONDS_OF_SOAK))"
 	@echo "make steady  a long load over HTTP on a file, and whether memory stays flat (SECONDS_OF_STEADY=$(SECONDS_OF_STEADY))"
@@ -84,6 +87,10 @@ bench: programs fast
 
 sim: $(READY)
 	$(BIN)/python -m sim --seeds $(SEEDS)
+
+trials: $(READY)
+	$(BIN)/python -m sim leases --trials $(TRIALS)
+	$(BIN)/python -m bench.lease_trials --trials $(TRIALS_OF_PROCESSES) --at-once 20
 
 fuzz: $(READY)
 	$(BIN)/python -m fuzz --seconds $(SECONDS_OF_FUZZ)

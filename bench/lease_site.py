@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from asyncio import StreamReader
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from pathlib import Path
@@ -106,27 +107,41 @@ class Site:
         return min(instants), held.fence
 
 
+class NotBegunError(Exception):
+    """A process ended before it held anything."""
+
+
 class Subject:
     """A process that a trial is about."""
 
-    process: Process
+    process: Process | None = None
 
     def stop(self) -> None:
         """Let it stand still."""
-        self.process.send_signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
         """Let it go on."""
-        self.process.send_signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
-    async def end(self) -> int:
+    def signal(self, number: int) -> None:
+        """Send it a signal, if it is there."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(number)
+
+    async def end(self) -> int | None:
         """See to it that it ends; answer its exit code."""
+        if self.process is None:
+            return None
         try:
-            async with asyncio.timeout(END_S_MAX):
-                return await self.process.wait()
-        except TimeoutError:
-            self.process.kill()
-            return await self.process.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_S_MAX):
+                    await self.process.wait()
+        finally:
+            self.signal(signal.SIGKILL)
+            code = await self.process.wait()
+        return code
 
 
 class Holder(Subject):
@@ -140,15 +155,15 @@ class Holder(Subject):
         """Start it, and wait until it has the lock."""
         command = [sys.executable, "-m", "bench.lease_holder", url, key, *options]
         self.process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment())
-        self._reading = asyncio.create_task(self._read())
+        assert self.process.stdout is not None
+        self._reading = asyncio.create_task(self._read(self.process.stdout))
         await self._granted.wait()
         if not self.lines:
-            raise RuntimeError(f"a holder ended before it held anything, with exit code {await self.process.wait()}")
+            raise NotBegunError(f"the holder ended before it held anything: {await self.process.wait()}")
 
-    async def _read(self) -> None:
-        assert self.process.stdout is not None
+    async def _read(self, written: StreamReader) -> None:
         try:
-            async for line in self.process.stdout:
+            async for line in written:
                 self.lines.append(json.loads(line))
                 self._granted.set()
         finally:
@@ -156,12 +171,15 @@ class Holder(Subject):
 
     def tell(self, command: str) -> None:
         """Have it do something."""
+        assert self.process is not None
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.write(command.encode() + b"\n")
 
-    async def end(self) -> int:
+    async def end(self) -> int | None:
         """Have it give the lock back, and read all that it has written."""
+        if self.process is None:
+            return None
         self.tell("end")
         code = await super().end()
         await self._reading
@@ -185,7 +203,7 @@ class Run(Subject):
         self.process = await asyncio.create_subprocess_exec(*run, stdin=DEVNULL, stderr=DEVNULL, env=environment())
         while self.alive_ns == 0:
             if self.process.returncode is not None:
-                raise RuntimeError(f"holdfast run ended before its command began: {self.process.returncode}")
+                raise NotBegunError(f"holdfast run ended before its command began: {self.process.returncode}")
             await asyncio.sleep(0.01)
 
     @property
@@ -193,8 +211,7 @@ class Run(Subject):
         """Say when the command last showed that it lives."""
         return self._page[0]
 
-    async def end(self) -> int:
+    async def end(self) -> int | None:
         """End it, if it has not ended."""
-        with suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGHUP)  # passed on to the command, which does not ignore this one
+        self.signal(signal.SIGHUP)  # passed on to the command, which does not ignore this one
         return await super().end()

@@ -6,18 +6,18 @@ must not come of that stands in `bench/lease_verdict.py`.
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bench.lease_proxy import Proxy
-from bench.lease_site import Holder, Run, Site
+from bench.lease_site import Holder, NotBegunError, Run, Site
 from bench.lease_verdict import Story, judge, was_starved
 
 TRIALS = 200
@@ -25,6 +25,7 @@ AT_ONCE = 20
 LEASES_S = (1.0, 2.0)
 SPANS = (1.3, 2.0)  # of what costs the lease, in leases
 SERVER_SPANS = (0.1, 2.0)  # for how long a server is down; its leases survive it
+START_S_MAX = 60.0
 GRANT_S_MAX = 60.0
 NO_LOSS_CODES = (0, 128 + 1, -1)  # of `holdfast run`, when we have ended it
 LOST_CODE = 76
@@ -101,13 +102,17 @@ class Trial:
             options += ["--beat", str(self._lease_s / 2)]
         if self._kind.who == "loop":
             options += ["--loop"]
-        await self._subject.start(self._site.url(self._proxy.port), self._key, *options)
         try:
+            async with asyncio.timeout(START_S_MAX):
+                await self._subject.start(self._site.url(self._proxy.port), self._key, *options)
             async with asyncio.timeout(GRANT_S_MAX):
                 await self._contend()
+        except NotBegunError as error:
+            self.story.failure = str(error)
         except TimeoutError:
             pass  # the verdict says so
         finally:
+            self._proxy.heal()
             code = await self._subject.end()
             await self._proxy.close()
         if isinstance(self._subject, Holder):
@@ -192,8 +197,9 @@ class Trials:
         site = Site(self._folder / "shared", random.Random(self._seed))
         try:
             await site.start()
-            plays: list[Coroutine[Any, Any, None]] = [self._play(number, site) for number in range(self._count)]
-            await asyncio.gather(*plays)
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._count):
+                    group.create_task(self._play(number, site))
         finally:
             await site.close()
 
@@ -232,6 +238,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help=f"how many at a time (default {AT_ONCE})")
     parser.add_argument("--seed", type=int, default=1, help="of what happens when (default 1)")
     options = parser.parse_args()
+    logging.getLogger("holdfast.client").setLevel(logging.CRITICAL)  # of so much trouble there is much to tell
     started_s = time.monotonic()
     report = try_all(options.trials, options.at_once, options.seed)
     print(f"seed {options.seed}, {time.monotonic() - started_s:.0f} s: {report.summary()}")

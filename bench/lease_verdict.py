@@ -24,6 +24,7 @@ class Story:
     deaf: bool = False  # something kept the holder from hearing anything: it was stopped, or hung
     alive_ns: int | None = None  # when the command under `holdfast run` last showed that it lives
     exit_code: int | None = None
+    failure: str = ""  # why it could not be played
 
     def when(self, what: str) -> list[int]:
         """Say when something was."""
@@ -33,6 +34,8 @@ class Story:
 def judge(story: Story) -> list[str]:
     """Say all that must not be."""
     grant = story.next_grant_ns
+    if story.failure:
+        return [f"{story.name}: {story.failure}"]
     if grant is None:
         return [f"{story.name}: nobody else was ever granted the lock"]
     if story.alive_ns is not None:

@@ -7,6 +7,8 @@ import pytest
 import holdfast
 from holdfast import aio
 from holdfast.errors import BadRequest, Busy
+from holdfast.sync import decorators
+from holdfast.sync.waiting import Shared
 
 
 class OfTheFunction(Exception):
@@ -150,6 +152,7 @@ def test_the_wrong_kind_of_function_is_refused():
 
 
 def test_without_a_client_the_server_of_the_environment_is_asked(servers, monkeypatch):
+    monkeypatch.setattr(decorators, "_shared", Shared())
     monkeypatch.setenv("HOLDFAST_SERVER", f"holdfast://127.0.0.1:{servers['memory'].port}")
 
     @holdfast.locked("of-the-environment")
@@ -175,6 +178,7 @@ def test_without_a_client_the_server_of_the_environment_is_asked(servers, monkey
 
     assert plain() is None
     assert (plain.__name__, plain.__doc__) == ("plain", "Keep my name.")
+    decorators.default_client().close()
 
 
 async def result(called):

@@ -22,7 +22,7 @@ FEW = [
 
 def test_nobody_believes_to_hold_what_somebody_else_was_granted(monkeypatch):
     monkeypatch.setattr(lease_trials, "KINDS", FEW)
-    monkeypatch.setattr(lease_trials, "LEASES_S", (1.0,))
+    monkeypatch.setattr(lease_trials, "LEASES_S", (2.0,))
     report = try_all(len(FEW), at_once=len(FEW), seed=1)
     assert report.violations == []
     assert report.tally["trials"] == len(FEW)
@@ -51,3 +51,10 @@ def test_a_search_takes_as_long_as_it_was_told():
 def test_settings_of_whoever_tries_are_left_out(monkeypatch):
     monkeypatch.setenv("HOLDFAST_SERVER", "holdfast://elsewhere")
     assert not any(re.match("HOLDFAST_", name) for name in environment())
+
+
+def test_what_does_not_begin_is_a_violation_and_nothing_is_left_running(monkeypatch):
+    monkeypatch.setattr(lease_trials, "KINDS", [Kind("threads", "stall")])
+    monkeypatch.setattr(lease_trials, "LEASES_S", (-1.0,))
+    report = try_all(1, at_once=1, seed=1)
+    assert report.violations == ["trial 0 (threads, stall): the holder ended before it held anything: 1"]

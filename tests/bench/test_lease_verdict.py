@@ -34,6 +34,7 @@ def test_a_loss_that_was_told_in_time_is_no_violation():
 def test_a_lock_that_nobody_else_ever_gets_is_one():
     assert judge(story(*GOOD, next_grant_ns=None)) == ["trial: nobody else was ever granted the lock"]
     assert not was_starved(story(next_grant_ns=None))
+    assert judge(story(next_grant_ns=None, failure="it did not begin")) == ["trial: it did not begin"]
 
 
 @pytest.mark.parametrize("facts", [{}, {"deaf": True}])
