@@ -339,6 +339,21 @@ def test_an_open_door_without_limits_or_token_is_pointed_out(line):
     assert cautions(Config(line=line, auth_token="a", tls_cert="/c", tls_key="/k")) == []
 
 
+def test_the_http_door_is_looked_at_in_the_same_way():
+    door = {"line": "off", "http": "*:8080"}
+    assert [text.split()[0] for text in cautions(Config(**door, waiters_max=0))] == ["waiters_max", "no"]
+    (text,) = cautions(Config(**door, http_tokens_file="/tokens"))
+    assert "clear text" in text
+    assert cautions(Config(**door, http_tokens_file="/tokens", tls_cert="/c", tls_key="/k")) == []
+
+
+def test_tokens_for_http_beside_a_line_door_without_any_are_pointed_out():
+    (text,) = cautions(Config(http_tokens_file="/tokens"))
+    assert text.startswith("http_tokens_file is for HTTP alone")
+    assert cautions(Config(http_tokens_file="/tokens", auth_token="a")) == []
+    assert cautions(Config(http_tokens_file="/tokens", line="off")) == []
+
+
 def test_a_token_in_clear_text_is_pointed_out():
     (text,) = cautions(Config(line="*:1", auth_token="hunter2"))
     assert "clear text" in text

@@ -276,21 +276,30 @@ def _check_tls(table: Mapping[str, Setting], givens: Mapping[str, Given], values
 
 def cautions(config: Config) -> list[str]:
     """Say what this Config allows although it is risky; a server logs each line when it starts."""
-    found = []
-    if config.line != "off" and not _is_loopback(split_address(config.line)[0]):
-        caps = ("connections_max", "waiters_max")
-        found += [
-            f"{name} has no limit, and {config.line} is not loopback" for name in caps if not getattr(config, name)
-        ]
-        if config.auth_token is None:
-            found.append(f"no auth_token is set: whoever reaches {config.line} may take and end locks")
+    exposed = [address for address in (config.line, config.http) if not _is_private(address)]
+    found = [
+        f"{name} has no limit, and {address} is not loopback"
+        for name in ("connections_max", "waiters_max")
+        if not getattr(config, name)
+        for address in exposed
+    ]
+    for address in exposed:
+        tokens = config.auth_token or (config.http_tokens_file if address == config.http else None)
+        if tokens is None:
+            found.append(f"no auth_token is set: whoever reaches {address} may take and end locks")
         elif config.tls_cert is None:
-            found.append(f"TLS is off: the auth_token crosses the network to {config.line} in clear text")
+            found.append(f"TLS is off: tokens cross the network to {address} in clear text")
+    if config.http_tokens_file is not None and config.auth_token is None and config.line != "off":
+        found.append(f"http_tokens_file is for HTTP alone: whoever reaches {config.line} needs no token to take locks")
     if config.line_idle_timeout and config.lease_default_ns > 2 * config.line_read_timeout_ns:
         # A client that renews at half its lease would be silent for longer than the read timeout.
         found.append("lease_default is over twice line_read_timeout: holders can be cut off before they renew")
     return found
 
 
-def _is_loopback(host: str) -> bool:
+def _is_private(address: str) -> bool:
+    """Say whether nobody outside of this machine can reach a door."""
+    if address == "off":
+        return True
+    host = split_address(address)[0]
     return host in ("localhost", "::1") or host.startswith("127.")

@@ -313,5 +313,6 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
             context.load_verify_locations(config.tls_client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"TLS: {config.tls_cert}, {config.tls_key}, {config.tls_client_ca}: {error}") from error
+        files = [file for file in (config.tls_cert, config.tls_key, config.tls_client_ca) if file is not None]
+        raise ConfigError(f"TLS: {', '.join(files)}: {error}") from error
     return context

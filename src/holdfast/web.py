@@ -128,7 +128,9 @@ class Web:
             sessions_per_address_max=config.http_sessions_per_address_max,
             lease_default_ns=config.lease_default_ns,
         )
-        return SessionsApi(self._desk, self._clock, dice, settings, visitor=self._asker, rights=self._rights)
+        return SessionsApi(
+            self._desk, self._clock, dice, settings, visitor=self._asker, rights=self._rights, version=__version__
+        )
 
     # --- what the server calls ---
 

@@ -57,6 +57,7 @@ class Lobby:
             ),
             visitor=Asker(self.office.desk, self.office.clock, resident=True),
             rights=rights or Rights.load(None),
+            version="1.2.3",
             pause=self._pause,
         )
 

@@ -37,6 +37,8 @@ class Echo:
                 raise
         if request.path == "/nothing":
             return HttpReply(status=204, media_type="")
+        if request.path == "/kept":
+            return reply(200, {}, ("Cache-Control", "max-age=60"))
         return reply(200, {"by": self.name}, ("Retry-After", "1"))
 
     def waits(self, request: HttpRequest) -> bool:
@@ -121,7 +123,8 @@ def chunk(body: bytes, *, more: bool) -> dict[str, Any]:
         ("/health", {}, "sessions"),
         ("/ready", {}, "sessions"),
         ("/healthz", {}, "lockserver"),
-        ("/v1/openapi.json", {}, "lockserver"),
+        ("/openapi.json", {}, "lockserver"),
+        ("/v1/openapi.json", {}, "sessions"),
         ("/", {}, "lockserver"),
     ],
 )
@@ -239,6 +242,28 @@ def test_an_id_that_is_no_good_is_replaced(id_: str) -> None:
     stage = Stage()
     stage.ask("GET", "/", x_request_id=id_)
     assert stage.headers[b"x-request-id"] == b"made-0"
+
+
+def test_a_refusal_of_the_door_is_spelled_as_the_interface_does_that_was_called() -> None:
+    stage = Stage(rate=RateLimit(1, 1, HandClock()))
+    assert stage.ask("GET", "/v1/locks/a%zz", x_dflockd_session="s") == 400
+    assert json.loads(stage.body)["error"] == "bad_request"
+    assert stage.ask("GET", "/v1/stats") == 429
+    assert json.loads(stage.body)["error"] == "rate_limited"
+    assert stage.headers[b"retry-after"] == b"1"
+    assert stage.ask("GET", "/v1/locks/a") == 429
+    assert json.loads(stage.body) == {"error": "too many requests from this address"}
+    # To dflockd's clients, a body that is too long is one that cannot be read.
+    stage = Stage()
+    assert stage.ask("POST", "/v1/sessions", content_length="11") == 400
+    assert json.loads(stage.body)["error"] == "bad_request"
+    assert stage.headers[b"connection"] == b"close"
+
+
+def test_a_reply_that_may_be_kept_says_for_how_long() -> None:
+    stage = Stage()
+    assert stage.ask("GET", "/kept") == 200
+    assert [value for name, value in stage.sent[0]["headers"] if name == b"cache-control"] == [b"max-age=60"]
 
 
 def test_a_problem_is_told_as_it_was_asked_for() -> None:

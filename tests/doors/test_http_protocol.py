@@ -193,9 +193,18 @@ def test_a_broken_body_behind_other_requests_is_refused_in_its_turn() -> None:
     play(story)
 
 
-def test_a_head_has_a_limit() -> None:
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /a HTTP/1.1\r\nX: " + b"x" * (3 * HEAD_BYTES_MAX) + b"\r\n\r\n",
+        b"GET /" + b"x" * HEAD_BYTES_MAX + b" HTTP/1.1\r\n\r\n",
+        b"GET /" + b"x" * (3 * HEAD_BYTES_MAX) + b" HTTP/1.1\r\n\r\n",
+    ],
+    ids=["a header", "a path", "a path without end"],
+)
+def test_a_head_has_a_limit(head: bytes) -> None:
     async def story(house: House, peer: Peer) -> None:
-        peer.writer.write(b"GET /a HTTP/1.1\r\nX: " + b"x" * (3 * HEAD_BYTES_MAX) + b"\r\n\r\n")
+        peer.writer.write(head)
         assert await peer.status() == 431
         assert await peer.is_closed()
 

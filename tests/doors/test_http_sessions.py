@@ -21,6 +21,15 @@ def lobby() -> Lobby:
     return Lobby()
 
 
+@played
+async def test_the_description_needs_no_token_and_may_be_kept_for_a_minute() -> None:
+    lobby = Lobby(rights=Rights.load(None, auth_token="known"))
+    for path in ("/v1/openapi.json", "/openapi.json"):
+        reply = await lobby.ask("GET", path)
+        assert (reply.status, json.loads(reply.body)["info"]["version"]) == (200, "1.2.3")
+        assert reply.headers == (("Cache-Control", "public, max-age=60"),)
+
+
 # --- opening and ending ---
 
 

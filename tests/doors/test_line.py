@@ -324,3 +324,26 @@ def test_a_late_answer_reaches_a_peer_that_reads_late() -> None:
         assert caller.heard() == ""
         ping, answer, last = caller.heard().split("\n")
         assert (ping, answer[:4], last) == ("ok", start, "ok")
+
+
+# --- a peer that does not read ---
+
+
+def test_whoever_asks_for_much_and_reads_none_of_it_is_waited_for_before_more_is_made(stage: LineStage) -> None:
+    holder, asker = stage.caller(), stage.caller()
+    holder.ask("l", "job", "0 30")
+    asker.transport.room = 0
+    behind = "ping\n_\n_\nauth\n_\n" + "x" * 300 + "\n"  # the argument of auth may be long, wherever it is cut
+    asker.send(("stats\n_\n_\n" * 1000 + behind).encode() + b"ping\n")
+    one = len(asker.transport.buffer)
+    assert 0 < one < 1000
+    assert not asker.transport.reading
+    stage.after(4)
+    heard = []
+    asker.transport.room = one
+    while asker.transport.buffer:
+        heard.append(asker.heard())
+    heard.append(asker.heard())
+    answers = "\n".join(part for part in heard if part).split("\n")
+    assert [answer[:5] for answer in answers] == ['ok {"'] * 1000 + ["ok", "error"]
+    assert asker.ask("_", "_") == "ok"  # the ping that had begun

@@ -133,9 +133,27 @@ def test_one_bad_slot_is_survived_and_then_overwritten(path: Path, bad: int, seq
     path.write_bytes(content)
     good = 32 - bad
     ceiling = CLOCK + sequences[good // 32]
-    assert start(path, 0).floor == ceiling
+    survivor = start(path, 0)
+    assert survivor.damaged
+    assert survivor.floor == ceiling + 2 * FENCE_RANGE
     assert path.read_bytes()[good : good + 32] == content[good : good + 32]
-    assert start(path, 0).floor == ceiling + FENCE_RANGE
+    again = start(path, 0)
+    assert not again.damaged
+    assert again.floor == survivor.ceiling
+
+
+@pytest.mark.parametrize("bad", [0, 32])
+def test_no_fence_repeats_when_a_record_rots_and_the_clock_is_of_no_help(path: Path, bad: int) -> None:
+    start(path, CLOCK)
+    start(path, 0)
+    journal = Journal.open(path, 0)
+    lost_to_the_disk = 5
+    highest = journal.extend(journal.ceiling + lost_to_the_disk) - 1
+    journal.close()
+    content = bytearray(path.read_bytes())
+    content[bad + 20] ^= 0x40
+    path.write_bytes(content)
+    assert start(path, 0).floor + 1 > highest
 
 
 def test_both_slots_bad_is_refused(path: Path) -> None:

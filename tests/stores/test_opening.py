@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from holdfast.config import Config
 from holdfast.errors import ConfigError, FenceFileError, StoreFileError
+from holdfast.stores.journal import RECORD_BYTES
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.opening import Opened, open_store
 from holdfast.stores.shelf import Shelf
@@ -89,6 +91,24 @@ def test_fences_of_memory_go_on_where_their_file_says(tmp_path: Path) -> None:
     (tmp_path / "fences").write_bytes(b"odd")
     with pytest.raises(FenceFileError):
         opened(f"memory:?fence={tmp_path / 'fences'}")
+
+
+def test_a_damaged_record_is_told_of_and_no_fence_comes_twice(tmp_path: Path) -> None:
+    path, fences, told = tmp_path / "fences", [], []
+    for _ in range(3):
+        with capture_logs() as lines:
+            store = opened(f"memory:?fence={path}", HandClock(0))
+        told.append([line["event"] for line in lines])
+        one = claim()
+        store.join(Log()).submit(one, 0)
+        fences.append(one.fence)
+        store.close()
+        content = bytearray(path.read_bytes())
+        if len(content) == 2 * RECORD_BYTES:
+            content[RECORD_BYTES] ^= 1  # the newest one, when two have been written
+            path.write_bytes(content)
+    assert told == [[], [], ["the fence file had a damaged record"]]
+    assert fences == sorted(set(fences))
 
 
 def test_a_file_is_a_shelf_with_a_thread_and_lasts(tmp_path: Path) -> None:

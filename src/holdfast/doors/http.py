@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from holdfast.doors.http_limits import Cors, RateLimit
 from holdfast.ports import Clock
+from holdfast.wire import dflock_http
 from holdfast.wire.http import HttpReply, HttpRequest
 from holdfast.wire.lockserver import ACTIONS, LOCKS
 from holdfast.wire.problems import Refusal, bad_request, reply_to
@@ -31,11 +32,10 @@ SESSIONS: Final = "/v1/sessions"
 # These are answered however many requests an address sends: whoever asks wants to know whether we live.
 EXEMPT: Final = frozenset({"/health", "/healthz", "/livez", "/ready", "/readyz"})
 # What both interfaces have in common.
-ABOUT_US: Final = frozenset(
-    {"/metrics", "/openapi.json", "/v1/openapi.json", "/healthz", "/livez", "/readyz", "/version"}
-)
-OF_SESSIONS: Final = frozenset({"/v1/stats", "/health", "/ready"})
+ABOUT_US: Final = frozenset({"/metrics", "/healthz", "/livez", "/readyz", "/version"})
+OF_SESSIONS: Final = frozenset({"/v1/stats", "/v1/openapi.json", "/health", "/ready"})
 
+CACHE_CONTROL: Final = "Cache-Control"
 NO_STORE: Final = (b"cache-control", b"no-store")
 
 _BAD_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -92,7 +92,7 @@ class HttpDoor:
                 request.body = body
             reply = await self._reply_to(request, receive)
         except Refusal as refusal:
-            reply = reply_to(refusal, request.headers.get("accept"))
+            reply = self._refused(request, refusal)
         if reply is None:
             return
         if self._served is not None:
@@ -169,6 +169,12 @@ class HttpDoor:
 
     # --- out ---
 
+    def _refused(self, request: HttpRequest, refusal: Refusal) -> HttpReply:
+        """Spell a refusal of the door itself as the interface does that was called."""
+        if self._sessions is not None and self._is_for_sessions(request):
+            return dflock_http.refused(refusal)
+        return reply_to(refusal, request.headers.get("accept"))
+
     def _headers_of(self, request: HttpRequest, reply: HttpReply) -> RawHeaders:
         headers = [NO_STORE, (b"x-request-id", request.id.encode("latin-1"))]
         if reply.media_type:
@@ -176,6 +182,8 @@ class HttpDoor:
         if reply.status != 204:
             headers.append((b"content-length", b"%d" % len(reply.body)))
         for name, value in reply.headers:
+            if name == CACHE_CONTROL:
+                headers.remove(NO_STORE)
             headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
         if self._cors is not None and "origin" in request.headers and request.method != "OPTIONS":
             headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in self._cors.headers(request)]
@@ -244,6 +252,4 @@ COLLECTIONS: Final = (
     (SEMAPHORES, "/v1/semaphores/{name}"),
     (SESSIONS, "/v1/sessions/{id}"),
 )
-PLAIN: Final = (
-    EXEMPT | OF_SESSIONS | {LOCKS, SEMAPHORES, SESSIONS, "/metrics", "/version", "/openapi.json", "/v1/openapi.json"}
-)
+PLAIN: Final = EXEMPT | OF_SESSIONS | {LOCKS, SEMAPHORES, SESSIONS, "/metrics", "/version", "/openapi.json"}

@@ -17,7 +17,7 @@ from holdfast.wire import openapi
 from holdfast.wire.http import HttpReply, HttpRequest, spell
 from holdfast.wire.line import LOCK
 from holdfast.wire.lockserver_answers import failure, shown
-from holdfast.wire.problems import Refusal, reply_to
+from holdfast.wire.problems import Refusal, reply_to, wants_problem
 from holdfast.words import ENDED, GRANTED, NOT_HELD, RENEWED, Answer, Claim, Look, View
 
 # Says why requests cannot be served, or None.
@@ -270,6 +270,8 @@ class LockServerApi:
             self._check("read", request, "")
             return HttpReply(status=200, body=await self._metrics(), media_type=METRICS_TYPE)
         if path not in PAGES:
+            if wants_problem(request.headers.get("accept")):
+                raise wire.not_found("no such path")
             return NOT_FOUND
         if request.method not in ALLOW_GET:
             raise wire.method_not_allowed(", ".join(ALLOW_GET))
@@ -289,7 +291,7 @@ class LockServerApi:
 OLD_PAGES: Final = frozenset({"/healthz", "/metrics"})
 METHODS: Final = tuple(method.upper() for method in openapi.METHODS)
 
-PAGES: Final = frozenset({"/livez", "/readyz", "/version", "/openapi.json", "/v1/openapi.json"})
+PAGES: Final = frozenset({"/livez", "/readyz", "/version", "/openapi.json"})
 
 RESULTS: Final = {
     RENEWED: SUCCESS,

@@ -22,6 +22,9 @@ from holdfast.ports import Clock
 from holdfast.words import FOREVER, SECOND
 
 HEAD_BYTES_MAX: Final = 65_536
+HEAD_TOO_LONG: Final = f"the head of a request has at most {HEAD_BYTES_MAX} bytes"
+# The parser cannot make sense of a longer target, and takes offence before the head has been measured.
+TARGET_BYTES_MAX: Final = 65_535
 # How many requests may lie behind the one that is being served before nothing more is read.
 QUEUED_MAX: Final = 16
 
@@ -48,6 +51,7 @@ class HttpConnection(HttpToolsProtocol):
         self.logger = _silent
         self.http = http
         self._left = left
+        self.url = b""
         self._running: Exchange | None = None
         self._head_open = False  # some of a head has arrived, and not all of it
         self._head_bytes = 0
@@ -96,7 +100,10 @@ class HttpConnection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
-            self._refuse(400, "this is not HTTP")
+            if len(self.url) > TARGET_BYTES_MAX:
+                self._refuse(431, HEAD_TOO_LONG)
+            else:
+                self._refuse(400, "this is not HTTP")
         except httptools.HttpParserUpgrade:
             # No other protocol is spoken here; the request itself is served, and what follows is none.
             self._deaf = True
@@ -104,7 +111,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._head_open and not self._deaf:
             self._head_bytes += self._slice_bytes
             if self._head_bytes > HEAD_BYTES_MAX:
-                self._refuse(431, f"the head of a request has at most {HEAD_BYTES_MAX} bytes")
+                self._refuse(431, HEAD_TOO_LONG)
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -16,6 +16,7 @@ from holdfast.doors.whois import about_peer
 from holdfast.observe.logs import get_logger
 from holdfast.ports import Clock, Dice
 from holdfast.wire import dflock_http as wire
+from holdfast.wire import dflock_openapi
 from holdfast.wire.dflock_http import Command, Refusal, Route, Verb
 from holdfast.wire.http import HttpReply, HttpRequest
 from holdfast.wire.line import stats_json
@@ -72,6 +73,7 @@ class SessionsApi:
         *,
         visitor: Asker,
         rights: Rights,
+        version: str,
         pause: Pause = pause,
     ) -> None:
         self._desk = desk
@@ -82,6 +84,9 @@ class SessionsApi:
         self._rights = rights
         self._pause = pause
         self._codec = wire.Codec(settings.lease_default_ns)
+        self._document = HttpReply(
+            status=200, body=dflock_openapi.document(version), headers=(dflock_openapi.CACHE_FOR_A_MINUTE,)
+        )
         self._sessions: dict[str, HttpSession] = {}
         self._addresses: Counter[str] = Counter()
 
@@ -103,6 +108,8 @@ class SessionsApi:
             return wire.OK
         if route.verb is Verb.READY:
             return wire.NOT_READY if self._desk.draining else wire.OK
+        if route.verb is Verb.DOCUMENT:
+            return self._document
         await self._check_rights(request, route)
         match route.verb:
             case Verb.OPEN:

@@ -245,7 +245,7 @@ class LineConnection(Face):
                 break
         self._pumping = False
         self._rest = lines[whole] if at == whole else b"\n".join(lines[at:])
-        if not self._busy and not self._closing:
+        if not (self._busy or self._paused or self._closing):
             self._await_more(lines, at, now)
         elif self._greeting is not None:
             self._hand_over(self._greeting, now)
@@ -373,7 +373,9 @@ class LineConnection(Face):
     def seen(self, views: list[View]) -> None:
         self._busy = False
         self._out.append(wire.stats_line(views, self._desk.connections, self._clock()))
-        if not self._pumping:
+        if self._pumping:
+            self._flush()  # it may be long: a peer that does not read is noticed before the next one is made
+        else:
             self._go_on()
 
     def _go_on(self) -> None:

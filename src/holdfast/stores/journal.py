@@ -58,6 +58,7 @@ class _Survey:
     ceiling: int
     sequence: int  # the last one used; 0 before the first record
     slot: int | None  # the offset of the newest record; None before the first record
+    damaged: bool = False  # one of the two slots holds no record any more
 
 
 def _offset(sequence: int) -> int:
@@ -65,7 +66,7 @@ def _offset(sequence: int) -> int:
     return (sequence - 1) % 2 * RECORD_BYTES
 
 
-def _survey(data: bytes) -> _Survey:
+def _survey(data: bytes, fence_range: int) -> _Survey:
     """Read a file as a start finds it, or refuse it: guessing a ceiling could repeat a fence."""
     if len(data) == 0:
         return _Survey(ceiling=0, sequence=0, slot=None)
@@ -77,11 +78,11 @@ def _survey(data: bytes) -> _Survey:
     if len(data) not in (RECORD_BYTES, FILE_BYTES):
         size = f"{len(data)} bytes" if len(data) <= FILE_BYTES else f"more than {FILE_BYTES} bytes"
         raise FenceFileError(f"has {size}; a fence file has 0, 8, 32 or 64")
-    return _survey_slots(data)
+    return _survey_slots(data, fence_range)
 
 
-def _survey_slots(data: bytes) -> _Survey:
-    """Find the newest sound record; one bad slot is what a torn write leaves behind, and harmless."""
+def _survey_slots(data: bytes, fence_range: int) -> _Survey:
+    """Find the newest sound record; one bad slot is what a torn write leaves behind, or a disk that forgets."""
     sound = [
         (record.sequence, slot, record.ceiling)
         for slot in range(0, len(data), RECORD_BYTES)
@@ -89,12 +90,18 @@ def _survey_slots(data: bytes) -> _Survey:
     ]
     if not sound:
         raise FenceFileError("holds no sound record")
+    damaged = len(sound) * RECORD_BYTES < len(data)
     sequence, slot, _ = max(sound)
     if _offset(sequence) != slot:
         # Somebody moved the record by hand. Skip one number, so that the next record spares it all the same.
         sequence += 1
     # In a sound file the newest record has the highest ceiling; in a doctored one the higher is safer.
-    return _Survey(ceiling=max(ceiling for _, _, ceiling in sound), sequence=sequence, slot=slot)
+    ceiling = max(ceiling for _, _, ceiling in sound)
+    if damaged:
+        # The lost record may have been the newest, and fences may have been given out below its ceiling: one range
+        # above this one, and above the numbers that a failing disk used up, for which there is a second range.
+        ceiling += 2 * fence_range
+    return _Survey(ceiling=ceiling, sequence=sequence, slot=slot, damaged=damaged)
 
 
 def _first_writes(data: bytes, survey: _Survey, record: bytes) -> list[tuple[int, bytes]]:
@@ -113,7 +120,7 @@ def _first_writes(data: bytes, survey: _Survey, record: bytes) -> list[tuple[int
 class Journal:
     """An open and locked fence file."""
 
-    __slots__ = ("_disk", "_fence_range", "_file", "_path", "_sequence", "ceiling", "floor")
+    __slots__ = ("_disk", "_fence_range", "_file", "_path", "_sequence", "ceiling", "damaged", "floor")
 
     def __init__(self, path: str, file: int, disk: Disk, fence_range: int) -> None:
         self._path = path
@@ -123,6 +130,7 @@ class Journal:
         self._sequence = 0  # of the last record that is surely on disk
         self.floor = 0  # the first fence is floor + 1
         self.ceiling = 0  # fences below it may be given out
+        self.damaged = False  # one of the records was no longer sound when the file was opened
 
     @classmethod
     def open(
@@ -153,7 +161,7 @@ class Journal:
 
     def _begin(self, file: int, clock_ns: int) -> None:
         data = self._disk.read(file, FILE_BYTES + 1)
-        survey = _survey(data)
+        survey = _survey(data, self._fence_range)
         floor = max(survey.ceiling, clock_ns)
         ceiling = floor + self._fence_range
         sequence = survey.sequence + 1
@@ -164,6 +172,7 @@ class Journal:
             self._disk.sync(file)
         self._disk.sync_directory(self._path)
         self._sequence, self.floor, self.ceiling = sequence, floor, ceiling
+        self.damaged = survey.damaged
 
     def extend(self, fence: int) -> int:
         """Make room for `fence` and those after it; return the new ceiling once it is safe on disk."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.config import Config, parse_store
 from holdfast.errors import DocumentError, StoreFailed, StoreFileError
+from holdfast.observe.logs import get_logger
 from holdfast.ports import Alarm, Clock, Dice, Sink, Store
 from holdfast.stores.fence import DenseMint, Fences, Mint
 from holdfast.stores.journal import Journal
@@ -18,6 +19,8 @@ from holdfast.stores.sqlite import SqliteBackend
 from holdfast.stores.writer import Writer
 from holdfast.system import not_before
 from holdfast.words import RESIDENT, SECOND
+
+log = get_logger(part="store")
 
 
 @dataclass(slots=True)
@@ -46,6 +49,8 @@ def open_store(config: Config, clock: Clock, alarm: Alarm, dice: Dice) -> Opened
 
 def _open_memory(config: Config, clock: Clock, alarm: Alarm, dice: Dice, fence_file: str | None) -> Opened:
     journal = None if fence_file is None else Journal.open(fence_file, clock())
+    if journal is not None and journal.damaged:
+        log.warning("the fence file had a damaged record", file=fence_file, first_fence=journal.floor + 1)
     fences = Fences(clock()) if journal is None else Fences(journal.floor, journal.ceiling, journal.extend)
     store = MemoryStore(
         Mint(fences, dice).__call__,

@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from holdfast.wire import problems
 from holdfast.wire.http import HttpReply, HttpRequest, spell
 from holdfast.wire.line import INT64_MAX, LINE_BYTES_MAX, LOCK, SECONDS_MAX, SEMAPHORE
 from holdfast.words import (
@@ -90,8 +91,11 @@ def max_sessions_per_ip() -> HttpReply:
     return error(503, "max_sessions_per_ip", "this address has as many sessions as it may")
 
 
-def rate_limited() -> HttpReply:
-    return error(429, "rate_limited", "too many requests from this address", RETRY_AFTER)
+def refused(refusal: problems.Refusal) -> HttpReply:
+    """Spell what the door refuses by itself; a body that is too long is one more that does not do."""
+    if refusal.status == 413:
+        return error(400, "bad_request", refusal.detail, *refusal.headers)
+    return error(refusal.status, refusal.code, refusal.detail, *refusal.headers)
 
 
 def _json(status: int, value: object, *headers: tuple[str, str]) -> HttpReply:
@@ -110,6 +114,7 @@ class Verb(Enum):
     STATS = "stats"
     HEALTH = "health"
     READY = "ready"
+    DOCUMENT = "document"
     ACQUIRE = "acquire"
     RELEASE = "release"
     RENEW = "renew"
@@ -122,7 +127,6 @@ class Route:
     """What a method and a path ask for, before anything of it has been judged."""
 
     verb: Verb
-    pattern: str  # for labels: there are few of them
     namespace: bytes = b""  # of the key, where the call is about one
     name: bytes = b""  # the part of the path that is not fixed: a key or the id of a session
 
@@ -134,6 +138,8 @@ _POST: Final = ("POST",)
 _FIXED: Final[dict[tuple[bytes, ...], tuple[tuple[str, ...], Verb]]] = {
     (b"health",): (_GET, Verb.HEALTH),
     (b"ready",): (_GET, Verb.READY),
+    (b"openapi.json",): (_GET, Verb.DOCUMENT),
+    (b"v1", b"openapi.json"): (_GET, Verb.DOCUMENT),
     (b"v1", b"stats"): (_GET, Verb.STATS),
     (b"v1", b"sessions"): (_POST, Verb.OPEN),
 }
@@ -153,25 +159,25 @@ def route(request: HttpRequest) -> Route:
     if fixed is not None:
         methods, verb = fixed
         _check_method(request.method, methods)
-        return Route(verb=verb, pattern=b"/".join((b"", *segments)).decode())
+        return Route(verb=verb)
     match segments:
         case (b"v1", b"sessions", id_):
             _check_method(request.method, ("DELETE",))
-            return Route(verb=Verb.CLOSE, pattern="/v1/sessions/{id}", name=id_)
+            return Route(verb=Verb.CLOSE, name=id_)
         case (b"v1", b"sessions", id_, b"ping"):
             _check_method(request.method, _POST)
-            return Route(verb=Verb.PING, pattern="/v1/sessions/{id}/ping", name=id_)
+            return Route(verb=Verb.PING, name=id_)
         case (b"v1", b"locks" | b"semaphores" as kind, key):
-            return _key_route(request.method, kind, key, Verb.ACQUIRE, "")
+            return _key_route(request.method, kind, key, Verb.ACQUIRE)
         case (b"v1", b"locks" | b"semaphores" as kind, key, word) if word in _KEY_VERBS:
-            return _key_route(request.method, kind, key, _KEY_VERBS[word], f"/{word.decode()}")
+            return _key_route(request.method, kind, key, _KEY_VERBS[word])
         case _:
             raise Refusal(error(404, "not_found", "no such path"))
 
 
-def _key_route(method: str, kind: bytes, key: bytes, verb: Verb, tail: str) -> Route:
+def _key_route(method: str, kind: bytes, key: bytes, verb: Verb) -> Route:
     _check_method(method, _POST)
-    return Route(verb=verb, pattern=f"/v1/{kind.decode()}/{{key}}{tail}", namespace=_NAMESPACES[kind], name=key)
+    return Route(verb=verb, namespace=_NAMESPACES[kind], name=key)
 
 
 def _check_method(method: str, allowed: tuple[str, ...]) -> None:
@@ -210,52 +216,57 @@ def session_header(request: HttpRequest) -> str:
 
 # --- bodies ---
 
+# What their limits are is for readers of the description; judged they are below, in the words of this interface.
+Seconds = Annotated[int | None, msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": SECONDS_MAX})]
+Limit = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": INT64_MAX})]
+TokenText = Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": TOKEN_BYTES_MAX, "pattern": "^[!-~]+$"})]
+
 
 class AcquireBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What takes a lock. Numbers that are missing or null are 0, as in all bodies here."""
+    """What takes a lock. Times that are missing or null are 0, as in all bodies here."""
 
-    acquire_timeout_s: int | None = None
-    lease_ttl_s: int | None = None
+    acquire_timeout_s: Seconds = None
+    lease_ttl_s: Seconds = None
 
 
 class SeatBody(msgspec.Struct, forbid_unknown_fields=True):
     """What takes a seat of a semaphore."""
 
-    acquire_timeout_s: int | None = None
-    limit: int | None = None
-    lease_ttl_s: int | None = None
+    limit: Limit
+    acquire_timeout_s: Seconds = None
+    lease_ttl_s: Seconds = None
 
 
 class EnqueueBody(msgspec.Struct, forbid_unknown_fields=True):
     """What takes a place in the queue of a lock."""
 
-    lease_ttl_s: int | None = None
+    lease_ttl_s: Seconds = None
 
 
 class EnqueueSeatBody(msgspec.Struct, forbid_unknown_fields=True):
     """What takes a place in the queue of a semaphore."""
 
-    limit: int | None = None
-    lease_ttl_s: int | None = None
+    limit: Limit
+    lease_ttl_s: Seconds = None
 
 
 class WaitBody(msgspec.Struct, forbid_unknown_fields=True):
     """What waits for a place that was taken earlier."""
 
-    timeout_s: int | None = None
+    timeout_s: Seconds = None
 
 
 class ReleaseBody(msgspec.Struct, forbid_unknown_fields=True):
     """What gives back."""
 
-    token: str | None = None
+    token: TokenText
 
 
 class RenewBody(msgspec.Struct, forbid_unknown_fields=True):
     """What starts a lease again."""
 
-    token: str | None = None
-    lease_ttl_s: int | None = None
+    token: TokenText
+    lease_ttl_s: Seconds = None
 
 
 T = TypeVar("T")
@@ -278,15 +289,15 @@ def seconds(value: int | None, name: str) -> int:
     return (value or 0) * SECOND
 
 
-def check_limit(value: int | None) -> int:
-    if not 1 <= (value or 0) <= INT64_MAX:
+def check_limit(value: int) -> int:
+    if not 1 <= value <= INT64_MAX:
         raise bad_request("limit must be at least 1")
-    return value or 0
+    return value
 
 
-def check_token(token: str | None) -> bytes:
-    proof = (token or "").encode("utf-8")
-    if not proof or len(proof) > TOKEN_BYTES_MAX or any(map(str.isspace, token or "")):
+def check_token(token: str) -> bytes:
+    proof = token.encode("utf-8")
+    if not proof or len(proof) > TOKEN_BYTES_MAX or any(map(str.isspace, token)):
         raise bad_request(f"token must be 1 to {TOKEN_BYTES_MAX} bytes without white space")
     return proof
 

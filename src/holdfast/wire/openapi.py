@@ -77,30 +77,33 @@ def document(version: str, *, name_bytes_max: int) -> bytes:
         # A segment of dots alone would be taken out of the path.
         "schema": {"type": "string", "minLength": 1, "maxLength": name_bytes_max, "pattern": r"^[^/]*[^/.][^/]*$"},
     }
-    return spell(
-        {
-            "openapi": "3.1.0",
-            "info": {
-                "title": "Holdfast",
-                "version": version,
-                "description": "Leases on named locks, each with a fencing token.",
-                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    about = "Leases on named locks, each with a fencing token."
+    return spell(frame(version, about, _paths(), {"schemas": schemas, "parameters": {"name": name}}))
+
+
+def frame(version: str, about: str, paths: Part, components: Part) -> Part:
+    """Put what two descriptions have in common around what is their own."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Holdfast",
+            "version": version,
+            "description": about,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "security": [{}, {"bearer": []}],
+        "paths": paths,
+        "components": {
+            **components,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "headers": {
+                "RetryAfter": {
+                    "description": "After how many seconds to ask again.",
+                    "schema": {"type": "integer", "minimum": 1},
+                }
             },
-            "security": [{}, {"bearer": []}],
-            "paths": _paths(),
-            "components": {
-                "schemas": schemas,
-                "parameters": {"name": name},
-                "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-                "headers": {
-                    "RetryAfter": {
-                        "description": "After how many seconds to ask again.",
-                        "schema": {"type": "integer", "minimum": 1},
-                    }
-                },
-            },
-        }
-    )
+        },
+    }
 
 
 def _paths() -> Part:
@@ -116,7 +119,6 @@ def _paths() -> Part:
         "/readyz": {"get": _ready()},
         "/version": {"get": _plain("getVersion", "Ask who serves here.", Version)},
         "/openapi.json": {"get": _document("getDocument")},
-        "/v1/openapi.json": {"get": _document("getDocumentOfV1")},
         "/metrics": {method: _metrics(f"{method}Metrics") for method in METHODS},
     }
 
@@ -129,20 +131,20 @@ def _acquire() -> Part:
         "operationId": "acquireLock",
         "summary": "Take a lease.",
         "parameters": [
-            _query(
+            query(
                 "wait_ms",
                 "How long to wait in the queue.",
                 {"type": "integer", "minimum": 0, "maximum": wire.WAIT_MS_MAX},
             ),
-            _header(
+            header(
                 "Idempotency-Key",
                 "Names the request, so that sending it again gives the same lease.",
                 {"type": "string", "maxLength": wire.IDEMPOTENCY_KEY_MAX, "pattern": IDEMPOTENCY_KEY},
             ),
         ],
-        "requestBody": _body(wire.AcquireRequest),
+        "requestBody": body(wire.AcquireRequest),
         "responses": {
-            "200": _answer("The lease.", answers.Lease),
+            "200": answer("The lease.", answers.Lease),
             "409": _refusal("Somebody holds the lock, or it could not be tried.", answers.NotAcquired),
             "422": _refusal("The Idempotency-Key was used for another request.", ErrorBody),
             **_refusals(),
@@ -154,9 +156,9 @@ def _renew() -> Part:
     return {
         "operationId": "renewLease",
         "summary": "Let a lease end later.",
-        "requestBody": _body(wire.RenewRequest),
+        "requestBody": body(wire.RenewRequest),
         "responses": {
-            "200": _answer("When it ends now.", answers.Renewed),
+            "200": answer("When it ends now.", answers.Renewed),
             "409": _refusal("There is no such lease, or it could not be tried.", answers.NotRenewed),
             **_refusals(),
         },
@@ -167,8 +169,8 @@ def _release() -> Part:
     return {
         "operationId": "releaseLease",
         "summary": "Give a lease back.",
-        "requestBody": _body(wire.ReleaseRequest),
-        "responses": {"200": _answer("Whether it was given back.", answers.Released), **_refusals()},
+        "requestBody": body(wire.ReleaseRequest),
+        "responses": {"200": answer("Whether it was given back.", answers.Released), **_refusals()},
     }
 
 
@@ -176,8 +178,8 @@ def _get() -> Part:
     return {
         "operationId": "getLock",
         "summary": "Look at a lock.",
-        "parameters": [_header("X-Lease-ID", "Whoever knows the lease id is shown it.", {"type": "string"})],
-        "responses": {"200": _answer("What is known of it.", answers.LockState), **_refusals()},
+        "parameters": [header("X-Lease-ID", "Whoever knows the lease id is shown it.", {"type": "string"})],
+        "responses": {"200": answer("What is known of it.", answers.LockState), **_refusals()},
     }
 
 
@@ -186,20 +188,20 @@ def _list() -> Part:
         "operationId": "listLocks",
         "summary": "List locks in the order of their names.",
         "parameters": [
-            _query("prefix", "How the names begin.", {"type": "string"}),
-            _query("held", "Only those that are held, or are not.", {"type": "string", "enum": ["true", "false"]}),
-            _query(
+            query("prefix", "How the names begin.", {"type": "string"}),
+            query("held", "Only those that are held, or are not.", {"type": "string", "enum": ["true", "false"]}),
+            query(
                 "limit",
                 "How many at once.",
                 {"type": "integer", "minimum": 1, "maximum": wire.LIST_MAX, "default": wire.LIST_DEFAULT},
             ),
-            _query(
+            query(
                 "cursor",
                 "The next_cursor of the list that this one goes on from.",
                 {"type": "string", "pattern": "^([0-9a-f]{2})*$"},
             ),
         ],
-        "responses": {"200": _answer("Some locks.", answers.LockList), **_refusals()},
+        "responses": {"200": answer("Some locks.", answers.LockList), **_refusals()},
     }
 
 
@@ -214,7 +216,7 @@ def _plain(operation: str, summary: str, kind: type) -> Part:
         "operationId": operation,
         "summary": summary,
         "security": [],
-        "responses": {"200": _answer("So it is.", kind)},
+        "responses": {"200": answer("So it is.", kind)},
     }
 
 
@@ -234,30 +236,30 @@ def _metrics(operation: str) -> Part:
     }
 
 
-def _query(name: str, description: str, schema: Part) -> Part:
+def query(name: str, description: str, schema: Part) -> Part:
     return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
-def _header(name: str, description: str, schema: Part) -> Part:
+def header(name: str, description: str, schema: Part) -> Part:
     return {"name": name, "in": "header", "description": description, "schema": schema}
 
 
-def _schema(kind: type) -> Part:
+def schema(kind: type) -> Part:
     return {"schema": {"$ref": REF.format(name=kind.__name__)}}
 
 
-def _body(kind: type) -> Part:
-    return {"required": True, "content": {JSON: _schema(kind)}}
+def body(kind: type) -> Part:
+    return {"required": True, "content": {JSON: schema(kind)}}
 
 
-def _answer(description: str, kind: type) -> Part:
-    return {"description": description, "content": {JSON: _schema(kind)}}
+def answer(description: str, kind: type) -> Part:
+    return {"description": description, "content": {JSON: schema(kind)}}
 
 
 def _refusal(description: str, kind: type) -> Part:
     """Describe a refusal: a plain answer, and a problem for those who ask for it."""
-    part = _answer(description, kind)
-    part["content"][PROBLEM_JSON] = _schema(Problem)
+    part = answer(description, kind)
+    part["content"][PROBLEM_JSON] = schema(Problem)
     return part
 
 
