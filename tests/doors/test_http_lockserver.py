@@ -11,7 +11,8 @@ import pytest
 from holdfast.observe.operations import ALL, OperationLog
 from holdfast.wire.http import HttpRequest
 from holdfast.wire.problems import PROBLEM_JSON
-from holdfast.words import Answer, Claim, Command, End, Look, Renew
+from holdfast.words import Answer
+from tests.doors.refusing import RefusingStore
 from tests.doors.shop import LEASE_ID, Shop, found, play, turns
 
 
@@ -234,18 +235,6 @@ def test_who_asks_for_problems_gets_them() -> None:
     play(story())
 
 
-class Refusing:
-    """Stands behind the desk and refuses everything in one way."""
-
-    def __init__(self, shop: Shop, answer: Answer) -> None:
-        self.desk, self.answer = shop.office.desk, answer
-        shop.office.desk.store = self  # type: ignore[assignment]
-
-    def submit(self, command: Command, now: int) -> None:
-        assert isinstance(command, (Claim, Renew, End, Look))
-        self.desk.answer(command, self.answer, None)
-
-
 @pytest.mark.parametrize(
     ("answer", "statuses"),
     [
@@ -258,7 +247,7 @@ class Refusing:
 def test_what_the_store_cannot_do_is_told(answer: Answer, statuses: tuple[int, ...]) -> None:
     async def story() -> None:
         shop = Shop(log=OperationLog(ALL, lambda: 0))
-        Refusing(shop, answer)
+        RefusingStore(shop.office.desk, shop.office.memory, answer, lambda _command: True)
         get = await shop.ask("GET", "/v1/locks/job")
         replies = (await shop.acquire(), await shop.renew(), await shop.release(), get)
         assert tuple(reply.status for reply in replies) == statuses

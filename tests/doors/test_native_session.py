@@ -4,7 +4,6 @@ Modes and orders are told in stories. Groups, events and `bye` are tested in tes
 """
 
 import base64
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from holdfast.testing.line_stage import token
 from holdfast.testing.native_stage import Line, NativeCaller, NativeStage, ticket
 from holdfast.words import Answer, Renew
 from tests.doors.natives import ask, heard, post
+from tests.doors.refusing import RefusingStore
 
 
 @pytest.fixture
@@ -148,18 +148,15 @@ def test_a_lease_is_renewed_by_ticket_by_token_or_with_others(stage: NativeStage
 
 
 def test_a_renewal_that_the_store_could_not_make_is_neither_done_nor_refused(
-    stage: NativeStage, a: NativeCaller, monkeypatch: pytest.MonkeyPatch
+    stage: NativeStage, a: NativeCaller
 ) -> None:
     ask(a, "acquire", "a", key="job")
-    submit = stage.memory.submit
-
-    def fail_once(command: Any, now: int) -> None:
-        if isinstance(command, Renew) and command.key == b"lock:job":
-            stage.desk.answer(command, Answer.STORE_BUSY, None)
-        else:
-            submit(command, now)
-
-    monkeypatch.setattr(stage.memory, "submit", fail_once)
+    RefusingStore(
+        stage.desk,
+        stage.memory,
+        Answer.STORE_BUSY,
+        lambda command: isinstance(command, Renew) and command.key == b"lock:job",
+    )
     batch = [{"key": "job", "token": token(1)}, {"key": "other", "token": token(1)}]
     assert a.call("renew", claims=batch)["renewed"] == [None, False]
     assert ask(a, "renew", "a") == "store_busy"
