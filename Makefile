@@ -48,9 +48,10 @@ $(DOCS_READY): $(READY)
 	tools/venv.sh dev docs
 	@touch $@
 
-# The tests and the measurements use a C compiler; the tests run the examples of the README, in all of their languages.
+# The tests and the measurements use a C compiler; the tests run the examples of the README, in all of their languages,
+# and keep leases in real databases.
 programs:
-	@tools/need.sh cc curl nc node perl
+	@tools/need.sh cc curl initdb mariadbd nc node perl
 
 # It looks by itself whether anything has changed.
 fast: $(READY)

@@ -6,16 +6,27 @@ set -eu
 package_of() {
     case "$1" in
         cc) echo "gcc libc6-dev" ;;
+        initdb) echo "postgresql" ;;
+        mariadbd) echo "mariadb-server" ;;
         nc) echo "netcat-openbsd" ;;
         node) echo "nodejs" ;;
         *) echo "$1" ;;
     esac
 }
 
+# Debian keeps some programs where only their own services look.
+found() {
+    command -v "$1" >/dev/null 2>&1 && return
+    for place in "/usr/sbin/$1" /usr/lib/postgresql/*/bin/"$1"; do
+        [ -x "$place" ] && return
+    done
+    return 1
+}
+
 missing=""
 packages=""
 for program in "$@"; do
-    if ! command -v "$program" >/dev/null 2>&1; then
+    if ! found "$program"; then
         missing="$missing $program"
         packages="$packages $(package_of "$program")"
     fi

@@ -1,0 +1,199 @@
+"""A cluster lock for threads: a row in a database that only one process can have at a time.
+
+Only what waits lives here; `aio/cluster_lock.py` is its twin, and all that the two decide is in `claim.py`.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Final
+
+from holdfast.errors import HoldfastError
+from holdfast.leases.claim import Patience, too_late
+from holdfast.leases.errors import DatabaseUnavailable, LockNotHeld
+from holdfast.leases.handle import Handle, holder_in
+from holdfast.leases.sharing import backend_of
+from holdfast.leases.words import Backend, Got, Taken
+from holdfast.leases.world import World, real_world
+
+logger: Final = logging.getLogger("holdfast.leases")
+
+
+class ClusterLock(Handle):
+    """A lock by the name `objecttype/subtype/name`, for all processes that use the same database.
+
+    `acquire` tries once; `with` waits for up to `timeout` seconds. While it is held, a thread refreshes its lease, and
+    `lost_event` is set as soon as it cannot be relied on any more. `op` says to others what it is held for.
+    """
+
+    def __init__(
+        self,
+        objecttype: str,
+        subtype: str | None = None,
+        name: str | None = None,
+        *,
+        world: World | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(objecttype, subtype, name, world=world or real_world(), new_event=threading.Event, **options)
+
+    @property
+    def lost_event(self) -> threading.Event:
+        """Set when the lock is lost, and never when it is released. A loss and a new acquisition make a new one."""
+        event: threading.Event = self._claim.event
+        return event
+
+    @property
+    def _backend(self) -> Backend:
+        backend: Backend = backend_of(self._given)
+        return backend
+
+    # --- acquiring ---
+
+    def acquire(self) -> bool:
+        """Try once, without waiting; say whether we have it. Raises DatabaseUnavailable when nobody knows."""
+        with self._asking() as backend:
+            return self._try(backend)
+
+    def __enter__(self) -> "ClusterLock":
+        with self._asking() as backend:
+            try:
+                self._wait_for_it(backend)
+            except BaseException:
+                self._claim.give_up()
+                raise
+        return self
+
+    @contextmanager
+    def _asking(self) -> Iterator[Backend]:
+        """Have the key for ourselves in this process."""
+        backend = self._backend
+        self._claim.begin(backend)
+        try:
+            yield backend
+        finally:
+            self._claim.finish()
+
+    def _wait_for_it(self, backend: Backend) -> None:
+        patience = Patience(self._world, self.timeout)
+        while True:
+            error = None
+            try:
+                if self._try(backend):
+                    return
+            except DatabaseUnavailable as unavailable:
+                error = unavailable
+                logger.info("will ask again for the lock %s: %s", self.key, error)
+            pause_s = patience.pause_s(self._claim.taken if error is None else None)
+            if pause_s is None:
+                late = too_late(self._claim, self.timeout, error)
+                logger.info("%s", late)
+                raise late from error
+            self._pause(backend, pause_s, is_reachable=error is None)
+
+    def _pause(self, backend: Backend, seconds: float, *, is_reachable: bool) -> None:
+        """Wait until it may be free: the database may ring when it is."""
+        if is_reachable:
+            try:
+                backend.wait(self._claim.wish.key, seconds)
+            except DatabaseUnavailable as error:
+                logger.info("cannot be woken when the lock %s is free: %s", self.key, error)
+            else:
+                return
+        self._world.sleep(seconds)
+
+    def _try(self, backend: Backend) -> bool:
+        """Ask once."""
+        claim = self._claim
+        ask = claim.ask()
+        sent_at = self._world.clock()
+        try:
+            answer = backend.acquire(ask)
+            if isinstance(answer, Taken):
+                claim.was_taken(answer)
+                return False
+            if claim.is_doubtful:
+                # It may have begun long ago.
+                sent_at = self._world.clock()
+                if not backend.refresh([claim.hold], ask.lease_us)[0]:
+                    claim.give_up()
+                    return False
+            claim.got(Got(answer.fence), sent_at=sent_at)
+        except DatabaseUnavailable:
+            claim.unanswered()
+            raise
+        except HoldfastError:
+            claim.refused()
+            raise
+        except BaseException:
+            claim.give_up()
+            raise
+        return True
+
+    # --- releasing ---
+
+    def release(self) -> bool:
+        """Give it back. Raises LockNotHeld when the database has no record of our having it."""
+        claim = self._claim
+        if not claim.let_go():
+            raise LockNotHeld(f"the lock {self.key} is not ours to release")
+        try:
+            ours = self._give_back()
+        except BaseException:
+            claim.leave()  # the refresher goes on trying, and so may the caller
+            raise
+        if not claim.returned(ours=ours):
+            error = self._not_ours(self._rows())
+            logger.error("%s", error)
+            raise error
+        return True
+
+    def _give_back(self) -> bool:
+        """Ask for it, and once more if no answer came."""
+        claim = self._claim
+        try:
+            (ours,) = claim.backend.release([claim.hold])
+        except DatabaseUnavailable as error:
+            logger.info("will give back the lock %s once more: %s", self.key, error)
+            claim.was_perhaps_returned()
+            (ours,) = claim.backend.release([claim.hold])
+        return bool(ours)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._claim.is_returned:
+            return  # the body has released it
+        loss = self._loss()
+        try:
+            self.release()
+        except LockNotHeld as not_held:
+            # What the body has raised matters more; `release` has told the log.
+            loss = loss or self._loss_by(not_held)
+        except DatabaseUnavailable as unavailable:
+            logger.warning("the lock %s will be given back later: %s", self.key, unavailable)
+        except Exception:
+            logger.exception("the lock %s could not be given back", self.key)
+            if error is None:
+                raise
+        self._tell_at_end(loss, error)
+
+    # --- asking about it ---
+
+    def get_holder(self) -> dict[str, Any]:
+        """Say who has it, by what it has told of itself; {'holder': None} if nobody does."""
+        holder = holder_in(self._backend.list(), self._claim.wish.key)
+        return {"holder": None} if holder is None else dict(holder)
+
+    def is_acquired(self) -> bool:
+        """Ask the database whether it is ours."""
+        return self.held and self._is_in(self._backend.list())
+
+    def _rows(self) -> Any:
+        """Look who has it, to tell; without an answer, it is told without."""
+        try:
+            return self._claim.backend.list()
+        except HoldfastError:
+            return []
