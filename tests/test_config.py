@@ -80,6 +80,7 @@ def test_the_defaults_of_serve():
         "http_sessions_max": 10_000,
         "http_sessions_per_address_max": 0,
         "http_connections_per_address_max": 0,
+        "grpc": "off",
         "connections_max": 10_000,
         "connections_per_address_max": 0,
         "release_on_disconnect": True,
@@ -349,7 +350,7 @@ def test_the_http_door_is_looked_at_in_the_same_way():
 
 def test_tokens_for_http_beside_a_line_door_without_any_are_pointed_out():
     (text,) = cautions(Config(http_tokens_file="/tokens"))
-    assert text.startswith("http_tokens_file is for HTTP alone")
+    assert text.startswith("http_tokens_file is not for the line door")
     assert cautions(Config(http_tokens_file="/tokens", auth_token="a")) == []
     assert cautions(Config(http_tokens_file="/tokens", line="off")) == []
 

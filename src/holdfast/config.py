@@ -52,6 +52,7 @@ def setting(default: T, kind: Kind, group: str, about: str, **limits: Any) -> T:
 
 # The headings under which help and documentation list the settings.
 STORE, LINE, HTTP, CONNECTIONS = "Store", "Line door", "HTTP door", "Connections"
+GRPC = "gRPC door"
 SESSIONS, KEYS, TLS, AUTH, LOGS = "HTTP sessions", "Keys and leases", "TLS", "Authentication", "Logs"
 
 
@@ -133,6 +134,12 @@ class Config:
     http_sessions_max: int = setting(10_000, Kind.COUNT, SESSIONS, "Most sessions; 0 is no limit.")
     http_sessions_per_address_max: int = setting(
         0, Kind.COUNT, SESSIONS, "Most sessions from one address; 0 is no limit."
+    )
+    grpc: str = setting(
+        "off",
+        Kind.ADDRESS,
+        GRPC,
+        "Where the gRPC door listens: *:PORT is every interface, or off. It takes the extra holdfast[grpc].",
     )
     connections_max: int = setting(10_000, Kind.COUNT, CONNECTIONS, "Most connections of each door; 0 is no limit.")
     connections_per_address_max: int = setting(
@@ -276,7 +283,7 @@ def _check_tls(table: Mapping[str, Setting], givens: Mapping[str, Given], values
 
 def cautions(config: Config) -> list[str]:
     """Say what this Config allows although it is risky; a server logs each line when it starts."""
-    exposed = [address for address in (config.line, config.http) if not _is_private(address)]
+    exposed = [address for address in (config.line, config.http, config.grpc) if not _is_private(address)]
     found = [
         f"{name} has no limit, and {address} is not loopback"
         for name in ("connections_max", "waiters_max")
@@ -284,13 +291,13 @@ def cautions(config: Config) -> list[str]:
         for address in exposed
     ]
     for address in exposed:
-        tokens = config.auth_token or (config.http_tokens_file if address == config.http else None)
+        tokens = config.auth_token or (None if address == config.line else config.http_tokens_file)
         if tokens is None:
             found.append(f"no auth_token is set: whoever reaches {address} may take and end locks")
         elif config.tls_cert is None:
             found.append(f"TLS is off: tokens cross the network to {address} in clear text")
     if config.http_tokens_file is not None and config.auth_token is None and config.line != "off":
-        found.append(f"http_tokens_file is for HTTP alone: whoever reaches {config.line} needs no token to take locks")
+        found.append(f"http_tokens_file is not for the line door: whoever reaches {config.line} needs no token")
     if config.line_idle_timeout and config.lease_default_ns > 2 * config.line_read_timeout_ns:
         # A client that renews at half its lease would be silent for longer than the read timeout.
         found.append("lease_default is over twice line_read_timeout: holders can be cut off before they renew")

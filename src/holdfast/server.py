@@ -28,6 +28,7 @@ from holdfast.system import SystemClock, SystemDice
 from holdfast.words import FOREVER, SECOND
 
 if TYPE_CHECKING:
+    from holdfast.doors.grpc import GrpcDoor
     from holdfast.web import Web
 
 MILLISECOND = 1_000_000
@@ -87,6 +88,7 @@ class Server:
         if config.http != "off":
             self._web = self._make_web()
         self._web_gate = Gate(config.connections_max, config.http_connections_per_address_max)
+        self._grpc: GrpcDoor | None = None
 
     # --- life ---
 
@@ -104,12 +106,14 @@ class Server:
                 loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
             line, http = self._open(), self._open_web(loop)
             listeners = line + http
+            grpc = await self._open_grpc()
             log.info(
                 "serving",
                 version=__version__,
                 store=self._config.store,
                 line=[listener.address for listener in line],
                 http=[listener.address for listener in http],
+                **grpc,
                 loop=loop_name,
                 compiled=not words.__file__.endswith(".py"),
             )
@@ -131,7 +135,7 @@ class Server:
 
     def _open(self) -> list[Listener]:
         if self._config.line == "off":
-            if self._config.http == "off":
+            if self._config.http == self._config.grpc == "off":
                 raise ConfigError("line: off, http: off leave no door open; nothing could reach this server")
             return []
         return self._listen("line", self._config.line, self._connect, self._gate, self._config.line_read_timeout_ns)
@@ -145,6 +149,28 @@ class Server:
             return http.connect(self._and_note(left))
 
         return self._listen("http", self._config.http, connect, self._web_gate, self._config.http_read_timeout_ns)
+
+    async def _open_grpc(self) -> dict[str, list[str]]:
+        """Answer where it listens, for the log."""
+        if self._config.grpc == "off":
+            return {}
+        # It brings gRPC with it, which few servers need.
+        from holdfast.doors.asker import Asker
+        from holdfast.rpc import make_door
+        from holdfast.web import load_rights
+
+        tls_context(self._config)  # which says better than gRPC what is wrong with the files
+        self._grpc = make_door(
+            self._config,
+            self._desk,
+            Asker(self._desk, self._clock, resident=True) if self._web is None else self._web.asker,
+            self._clock,
+            rights=load_rights(self._config),
+            bug=lambda error: self._on_bug(self._loop, {"message": "a call failed", "exception": error}),
+            count=None if self._web is None else self._web.counters.operations.count,
+        )
+        await self._grpc.start()
+        return {"grpc": [self._grpc.address]}
 
     def _listen(
         self, door: str, address: str, connect: Callable[[Left], object], gate: Gate, handshake_timeout_ns: int
@@ -210,11 +236,16 @@ class Server:
         self._desk.drain(self._clock())
         if self._web is not None:
             self._web.drain()
+        calls = None
+        if self._grpc is not None:
+            calls = self._loop.create_task(self._grpc.stop(limit_ns / SECOND if limit_ns else None))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_ns / SECOND if limit_ns else None):
                 while self._line.connections or self._native.connections or (self._web and self._web.connections):
                     self._somebody_left.clear()
                     await self._somebody_left.wait()
+        if calls is not None:
+            await calls
         self._line.close()
         self._native.close()
         if self._web is not None:

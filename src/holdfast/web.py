@@ -164,6 +164,11 @@ class Web:
         self._sessions.close_all()
 
     @property
+    def asker(self) -> Asker:
+        """The caller in whose session all leases live that are bound to no connection."""
+        return self._asker
+
+    @property
     def connections(self) -> int:
         return len(self._server.connections) if self._server is not None else 0
 

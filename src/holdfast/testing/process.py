@@ -51,6 +51,7 @@ class ServerProcess:
             serving = self._await_serving()
             self.host, self.port = _address("line", serving)
             self.http_host, self.http_port = _address("http", serving)
+            self.grpc_host, self.grpc_port = _address("grpc", serving)
         except ServerEnded:
             self.end()
             raise
