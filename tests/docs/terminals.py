@@ -77,6 +77,11 @@ class Terminal:
         if self._busy:
             rest = self._rest()
             assert self._cut or not rest, f"{rest!r} is not on the page"
+        if command.endswith("&"):  # it is done when it likes, and says what it likes in between
+            self._shell.stdin.write(f"{command}\n".encode())
+            self._shell.stdin.flush()
+            self._busy = False
+            return
         # The exit code is left as it was, for who asks for it.
         self._shell.stdin.write(f"{command}\n__code=$?; echo '{DONE}'; (exit $__code)\n".encode())
         self._shell.stdin.flush()

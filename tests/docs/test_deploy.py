@@ -19,8 +19,12 @@ from tests.docs.wire import calling
 
 STATE = "/var/lib/holdfast"
 # What clients read, and what `holdfast run` tells its command.
-CLIENT_VARIABLES = {"HOLDFAST_SERVER", "HOLDFAST_KEY", "HOLDFAST_FENCE", "HOLDFAST_DEADLINE", "HOLDFAST_DEADLINE_AT"}
-PAGES = ["deploy/systemd/holdfast.service", *(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
+CLIENT_VARIABLES = {
+    *("HOLDFAST_SERVER", "HOLDFAST_KEY", "HOLDFAST_FENCE", "HOLDFAST_DEADLINE", "HOLDFAST_DEADLINE_AT"),
+    *("HOLDFAST_BACKEND", "HOLDFAST_NODE"),
+}
+UNITS = ["deploy/systemd/holdfast.service", "deploy/systemd/holdfast-leases-example.service"]
+PAGES = [*UNITS, *(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.fixture
