@@ -12,6 +12,7 @@ import click
 
 from holdfast import __version__
 from holdfast.cli.calling import SERVER_DEFAULT, SERVER_VARIABLE
+from holdfast.cli.leases_backend import BACKEND_VARIABLE
 from holdfast.cli.main import SECTIONS, holdfast
 from holdfast.errors import SPELLINGS
 
@@ -57,7 +58,11 @@ def item(name: str, text: str) -> str:
 
 
 def command(name: str, found: click.Command) -> Iterator[str]:
-    """Tell of one command."""
+    """Tell of one command; of a group, of each of its commands."""
+    if isinstance(found, click.Group):
+        for member, inner in found.commands.items():
+            yield from command(f"{name} {member}", inner)
+        return
     above = click.Context(holdfast, info_name="holdfast")
     ctx = click.Context(found, info_name=name, parent=above, **found.context_settings)
     pieces = " ".join(escaped(piece) for piece in found.collect_usage_pieces(ctx))
@@ -107,6 +112,7 @@ def page() -> str:
             parts += command(name, found)
     parts.append(".SH ENVIRONMENT")
     parts.append(item(SERVER_VARIABLE, f"The server to call, unless --server names one. [default: {SERVER_DEFAULT}]"))
+    parts.append(item(BACKEND_VARIABLE, "The database that keeps leases, unless --backend names one."))
     parts += [".SH EXIT STATUS", *exit_status(), f".SH SEE ALSO\n{prose(SEE_ALSO)}"]
     return "\n".join(parts) + "\n"
 

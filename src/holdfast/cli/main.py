@@ -29,6 +29,10 @@ SECTIONS: dict[str, dict[str, str]] = {
         "break": "holdfast.cli.health:break_command",
         "load": "holdfast.cli.load:command",
     },
+    "Locks in a database": {
+        "leases": "holdfast.cli.leases:leases_command",
+        "admin": "holdfast.cli.admin:admin_command",
+    },
     "Being a server": {
         "serve": "holdfast.cli.serve:command",
         "dflockd": "holdfast.cli.stand_in:dflockd_command",
