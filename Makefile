@@ -21,10 +21,12 @@ FULLY_COVERED := */holdfast/words.py,*/holdfast/engine/*,*/holdfast/wire/*
 
 # The package with the path of a request compiled; see docs/decisions/0004-compiled-hot-path.md.
 FAST := $(CURDIR)/build/fast
+# These wait more than they work, for real processes and databases; they run beside all others.
+TESTS_OF_CLIENTS := tests/aio tests/bench tests/cli tests/client tests/docs tests/leases tests/watchdog
 # These run once more on it: what is compiled must behave as what is read.
 TESTS_OF_COMPILED := tests/engine tests/wire tests/doors tests/stores tests/stories tests/test_desk.py tests/test_server.py
 
-.PHONY: help serve test test-of-sources test-of-compiled check bench sim trials fuzz soak steady crash docs clean programs fast
+.PHONY: help serve test test-of-service test-of-clients test-of-compiled check bench sim trials fuzz soak steady crash docs clean programs fast
 
 help:
 	@echo "make serve   run the service in the foreground (ARGS=... are its options)"
@@ -69,15 +71,21 @@ check: $(READY)
 	$(BIN)/python -m tools.mirror
 	$(BIN)/python -m tools.faces --check
 
-# The two halves run side by side: what is read, with coverage; and what is compiled, with a share of the simulator.
+# Three parts run side by side: what is read, with coverage, in two of them; and what is compiled, with a share of the
+# simulator.
 test: programs check fast
 	@mkdir -p build
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-of-sources test-of-compiled
-
-test-of-sources:
-	$(BIN)/coverage run -m pytest
+	@rm -f build/coverage build/coverage.*
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target test-of-service test-of-clients test-of-compiled
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 	$(BIN)/coverage report --include='$(FULLY_COVERED)' --fail-under=100
+
+test-of-service:
+	$(BIN)/coverage run --parallel-mode -m pytest $(TESTS_OF_CLIENTS:%=--ignore=%)
+
+test-of-clients:
+	$(BIN)/coverage run --parallel-mode -m pytest $(TESTS_OF_CLIENTS)
 
 test-of-compiled:
 	PYTHONPATH=$(FAST) $(BIN)/python -m pytest $(TESTS_OF_COMPILED)

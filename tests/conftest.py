@@ -1,8 +1,9 @@
-"""What tests of many folders need: real servers, which are gone when the test is over.
+"""What tests of many folders need: real servers, which are gone when the test is over, and signals that can arrive.
 
 No test and no expectation lives here.
 """
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,13 @@ import pytest
 from holdfast.testing.process import ServerProcess
 
 Start = Callable[..., ServerProcess]
+
+
+def pytest_configure() -> None:
+    """A shell that runs us in the background has us ignore interruptions, and so would all that is started here."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture
