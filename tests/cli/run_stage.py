@@ -27,6 +27,16 @@ WAIT_S_MAX = 60.0
 ROOT = Path(__file__).parents[2]
 
 
+# What tells which signals a command ignores.
+SHOW_IGNORED = ["sh", "-c", "grep SigIgn /proc/$$/status"]
+
+
+def ignored_in(shown):
+    """List the signals in what SHOW_IGNORED prints, but for those of the C library: make has them ignored."""
+    mask = int(shown.split()[1], 16)
+    return {number for number in signal.valid_signals() if mask >> (number - 1) & 1}
+
+
 class PaperLease:
     """A lease that is renewed whenever somebody looks, until the folder says otherwise."""
 

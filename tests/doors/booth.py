@@ -12,6 +12,7 @@ from holdfast.doors.rights import Rights
 from holdfast.observe.counters import OperationCounters
 from holdfast.wire import grpc_leases as wire
 from holdfast.words import Answer, Command
+from tests.doors.refusing import RefusingStore
 from tests.office import Office
 
 ANYBODY = Caller(peer="10.0.0.9:1")
@@ -56,15 +57,7 @@ class Booth:
 
     def answer_with(self, kind: type[Command], answer: Answer) -> None:
         """Let the store answer commands of a kind like this."""
-        submit = self.office.desk.store.submit
-
-        def refusing(command: Command, now: int) -> None:
-            if isinstance(command, kind):
-                self.office.desk.answer(command, answer, None)
-            else:
-                submit(command, now)
-
-        self.office.desk.store.submit = refusing  # type: ignore[method-assign]
+        RefusingStore(self.office.desk, answer, lambda command: isinstance(command, kind))
 
     def counted(self) -> dict[str, dict[str, int]]:
         return {

@@ -16,6 +16,7 @@ from holdfast.wire import grpc_leases as wire
 from holdfast.wire.grpc_leases import Outcome, Refusal
 from holdfast.words import EX, SECOND, UNLIMITED, Answer, Claim, Command, End, Look, Renew
 from tests.doors.booth import ANYBODY, Booth, lock_data
+from tests.doors.refusing import CounterStore
 from tests.doors.shop import play, turns
 
 KEY = "lock:cluster/"
@@ -78,14 +79,14 @@ def test_a_claim_that_ends_just_when_it_is_found_is_taken_anew() -> None:
     async def story() -> None:
         booth = Booth()
         await booth.acquire()
-        submit = booth.office.desk.store.submit
+        submit = booth.office.memory.submit
 
         def slowly(command: Command, now: int) -> None:
             if isinstance(command, Renew):
                 booth.office.clock.advance(60)
             submit(command, booth.office.clock.now)
 
-        booth.office.desk.store.submit = slowly  # type: ignore[method-assign]
+        CounterStore(booth.office.desk, slowly)
         assert await booth.acquire() == wire.ClusterLockReply(True, Outcome.DONE, 2, 60_000)
         booth.answer_with(Renew, Answer.NOT_HELD)  # and one that always seems to be over is no reason to go on for ever
         with pytest.raises(Refusal) as refused:

@@ -247,7 +247,7 @@ def test_who_asks_for_problems_gets_them() -> None:
 def test_what_the_store_cannot_do_is_told(answer: Answer, statuses: tuple[int, ...]) -> None:
     async def story() -> None:
         shop = Shop(log=OperationLog(ALL, lambda: 0))
-        RefusingStore(shop.office.desk, shop.office.memory, answer, lambda _command: True)
+        RefusingStore(shop.office.desk, answer, lambda _command: True)
         get = await shop.ask("GET", "/v1/locks/job")
         replies = (await shop.acquire(), await shop.renew(), await shop.release(), get)
         assert tuple(reply.status for reply in replies) == statuses

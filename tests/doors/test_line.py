@@ -3,6 +3,7 @@
 Time limits, authentication and the answers of the commands have files of their own beside this one.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -347,3 +348,50 @@ def test_whoever_asks_for_much_and_reads_none_of_it_is_waited_for_before_more_is
     answers = "\n".join(part for part in heard if part).split("\n")
     assert [answer[:5] for answer in answers] == ['ok {"'] * 1000 + ["ok", "error"]
     assert asker.ask("_", "_") == "ok"  # the ping that had begun
+
+
+# --- others have their turn ---
+
+
+def turns() -> tuple[LineStage, list[Callable[[], None]]]:
+    """Make a stage whose loop is in the hand."""
+    waiting: list[Callable[[], None]] = []
+    return LineStage(soon=waiting.append), waiting
+
+
+def test_whoever_asks_for_much_at_once_gets_it_a_turn_at_a_time() -> None:
+    stage, waiting = turns()
+    asker, other = stage.caller(), stage.caller()
+    asker.send(b"stats\n_\n_\n" * 3 + b"ping\n_\n_\npi")
+    heard = []
+    while waiting:
+        assert not asker.transport.reading
+        heard.append(asker.heard()[:5])
+        assert other.ask("ping") == "ok"
+        waiting.pop()()
+    assert heard == ['ok {"'] * 3
+    assert asker.transport.reading
+    asker.send(b"ng\n_\n_\n")
+    assert asker.heard() == "ok\nok"
+
+
+def test_a_caller_that_stops_talking_while_others_have_their_turn_gets_its_answers() -> None:
+    stage, waiting = turns()
+    asker = stage.caller()
+    asker.send(b"stats\n_\n_\n" * 2 + PING)
+    asker.transport.arrive_end()
+    while waiting:
+        assert not asker.closed
+        waiting.pop()()
+    assert [answer[:5] for answer in asker.heard().split("\n")] == ['ok {"', 'ok {"', "ok"]
+    assert asker.closed
+
+
+def test_a_caller_that_is_gone_when_its_turn_comes_is_not_served() -> None:
+    stage, waiting = turns()
+    asker = stage.caller()
+    asker.send(b"stats\n_\n_\n" + b"l\njob\n0 30\n")
+    asker.vanish()
+    waiting.pop()()
+    assert (asker.lefts, waiting) == (1, [])
+    assert stage.caller().ask("l", "job", "0 30") == f"ok {token(1)} 30"

@@ -153,7 +153,6 @@ def test_a_renewal_that_the_store_could_not_make_is_neither_done_nor_refused(
     ask(a, "acquire", "a", key="job")
     RefusingStore(
         stage.desk,
-        stage.memory,
         Answer.STORE_BUSY,
         lambda command: isinstance(command, Renew) and command.key == b"lock:job",
     )
