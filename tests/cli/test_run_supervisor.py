@@ -5,10 +5,18 @@ What happens to a command when its lock is lost is tested with the guardian.
 
 import json
 import shlex
+import signal
+import subprocess
 import sys
+import threading
 
 import pytest
 
+from holdfast.cli.run_channel import pair
+from holdfast.cli.run_deadline import Policy, SharedDeadline
+from holdfast.cli.run_guardian import EXIT_INTERNAL
+from holdfast.cli.run_signals import SignalBox
+from holdfast.cli.run_supervisor import Supervisor
 from tests.cli.run_stage import ROOT, SECOND
 from tests.cli.terminal_stage import CTRL_BACKSLASH, CTRL_C, CTRL_Z, PROMPT, Person
 
@@ -128,3 +136,28 @@ def test_a_pipeline_keeps_its_terminal(person, tmp_path):
     person.types("typed")
     person.sees("\nthrough")
     person.sees("\nso typed")
+
+
+class Lapsed:
+    """A lease that is over."""
+
+    lease_ns = SECOND
+
+    def deadline_ns(self):
+        return 0
+
+
+def test_a_command_is_killed_of_which_a_stopped_guardian_has_not_told():
+    ours, theirs = pair()
+    # It starts a command, says nothing of it on the channel, and is gone when the command is.
+    with subprocess.Popen(["sh", "-c", "sleep 300 & echo; wait $!"], stdout=subprocess.PIPE) as guardian:
+        guardian.stdout.readline()
+        threading.Thread(target=lambda: (guardian.wait(), theirs.close())).start()
+        with SignalBox(set()) as signals:
+            supervisor = Supervisor(
+                guardian.pid, ours, SharedDeadline(), signals, policy=Policy.KILL, tell=lambda _text: None
+            )
+            outcome = supervisor.run(Lapsed(), {})
+    ours.close()
+    assert outcome.exit_code == EXIT_INTERNAL
+    assert guardian.returncode == 128 + signal.SIGKILL

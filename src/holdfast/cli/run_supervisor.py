@@ -118,22 +118,29 @@ class Supervisor:
     def _stand_in(self, rule: Rule, lease: Lease) -> None:
         """Kill the command ourselves when the guardian should have done so and has not, being stopped, say."""
         late = kernel.now_ns() >= self._late(rule, lease)
-        if late and self._policy is Policy.KILL and self._child and self._outcome is None:
-            self._kill()
-            if self._give_up_at is not None and kernel.now_ns() >= self._give_up_at:
-                self._outcome = Outcome(EXIT_INTERNAL, detail=f"process {self._child} was killed and does not die")
+        if late and self._policy is Policy.KILL and self._outcome is None and self._kill():
+            if self._give_up_at is None:
+                self._give_up_at = kernel.now_ns() + STUBBORN_NS_MAX
+            elif kernel.now_ns() >= self._give_up_at:
+                whom = f"process {self._child}" if self._child else "the command"
+                self._outcome = Outcome(EXIT_INTERNAL, detail=f"{whom} was killed and does not die")
 
     def _late(self, rule: Rule, lease: Lease) -> int:
         """Tell the instant at which the guardian is late."""
         return rule.over_at(lease.deadline_ns()) + rule.early_ns // 2
 
-    def _kill(self) -> None:
-        # Until we are told of its end, nobody has waited for it, and its number is its own.
-        _kill(os.killpg, self._child)
-        for pid in kernel.descendants(self._guardian):
+    def _kill(self) -> bool:
+        """Kill the command and all that it has started; tell whether there was anything to kill.
+
+        A guardian that is stopped may not have told yet whom it has started.
+        """
+        started = kernel.descendants(self._guardian)
+        if self._child:
+            # Until we are told of its end, nobody has waited for it, and its number is its own.
+            _kill(os.killpg, self._child)
+        for pid in started:
             _kill(os.kill, pid)
-        if self._give_up_at is None:
-            self._give_up_at = kernel.now_ns() + STUBBORN_NS_MAX
+        return bool(self._child or started)
 
     # --- what the guardian tells ---
 
