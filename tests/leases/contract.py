@@ -115,6 +115,29 @@ class BackendContract:
         assert face.acquire(ask(b"t/dead")) == Got(2)
         assert isinstance(face.acquire(ask(b"t/other")), Taken)
 
+    def test_what_was_taken_away_is_not_its_holders_any_more(self, face: Any, second: Any) -> None:
+        asked = ask()
+        face.acquire(asked)
+        assert second.clear([hold_of(asked)]) == 1
+        assert face.refresh([hold_of(asked)], LEASE_US) == [False]
+        assert gone(face, asked) is False
+        assert second.acquire(ask()) == Got(2)
+
+    def test_one_lock_is_looked_at_alone(self, face: Any) -> None:
+        asked, other = ask(), ask(b"t/other")
+        assert face.look(KEY) is None
+        face.acquire(asked)
+        face.acquire(other)
+        seen = face.look(KEY)
+        assert (seen.key, seen.lapsed, seen.holder["pid"]) == (KEY, False, asked.pid)
+        assert (seen.node, seen.pid, seen.process) == (asked.node, asked.pid, asked.process)
+        assert (seen.lock_id, seen.fence) == (asked.lock_id, 1)
+        assert 0 <= seen.age_us < LEASE_US
+        assert 0 < seen.left_us <= LEASE_US
+        gone(face, asked)
+        assert face.look(KEY) is None
+        assert face.look(other.key).lock_id == other.lock_id
+
     def test_a_thousand_locks_are_refreshed_and_the_one_that_is_lost_is_told_apart(
         self, face: Any, second: Any
     ) -> None:

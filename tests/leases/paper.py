@@ -84,12 +84,17 @@ class PaperBackend:
         with self._asked("clear", holds):
             stale = [hold for hold in holds if self._is(hold) and self.rows[hold.key]["until"] > 0]
             for hold in stale:
-                self.rows[hold.key]["until"] = 0
+                self.rows[hold.key] |= {"until": 0, "lock_id": ""}
         return len(stale)
 
     def list(self):
         with self._asked("list", None):
             return [self._shown(key, row) for key, row in sorted(self.rows.items()) if row["until"] > 0]
+
+    def look(self, key):
+        with self._asked("look", key):
+            row = self.rows.get(key)
+            return self._shown(key, row) if row is not None and row["until"] > 0 else None
 
     def _shown(self, key, row):
         ask = row["ask"]

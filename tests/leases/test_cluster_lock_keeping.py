@@ -8,6 +8,7 @@ import pytest
 from holdfast.client.lease import State
 from holdfast.errors import LeaseLost
 from holdfast.leases.errors import DatabaseUnavailable, LockLost, LockNotHeld
+from holdfast.leases.words import Hold
 from tests.leases.paper import Machine, PaperBackend, lock_of
 
 KEY = b"cluster/"
@@ -211,6 +212,15 @@ def test_to_release_what_is_not_ours_is_an_error(machine, table, caplog):
         lock.release()
     assert "no record" in caplog.text
     with pytest.raises(LockNotHeld):
+        lock.release()
+
+
+def test_what_an_operator_took_away_is_not_ours_to_release_though_nobody_has_it(machine, table):
+    lock = lock_of(machine, table)
+    lock.acquire()
+    table.clear([Hold(KEY, lock.lockid)])
+    assert not lock.is_acquired()
+    with pytest.raises(LockNotHeld, match="nobody has it now"):
         lock.release()
 
 

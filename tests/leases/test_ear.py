@@ -123,18 +123,19 @@ def test_a_waiter_gets_the_lock_as_soon_as_it_is_given_back(postgres_url: str) -
     held = ask()
     holder.acquire(held)
     tries = []
+    tried_twice = threading.Event()
 
     def until_got() -> int:
         while not hasattr(got := waiter.acquire(ask(again=bool(tries))), "fence"):
             tries.append(got)
+            if len(tries) == 2:
+                tried_twice.set()
             waiter.wait(KEY, LONG_S)
         return int(got.fence)
 
     with ThreadPoolExecutor(1) as waiters:
         waiting = waiters.submit(until_got)
-        until = time.monotonic() + 30
-        while len(tries) < 2 and time.monotonic() < until:
-            time.sleep(0.001)
+        assert tried_twice.wait(30)
         assert gone(holder, held)
         assert waiting.result(30) == 2
     holder.close()

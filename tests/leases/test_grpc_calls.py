@@ -116,6 +116,16 @@ def test_rows_are_made_of_whatever_is_told() -> None:
     assert (rows[2].process, rows[2].fence, rows[2].age_us, rows[2].left_us) == ("boot:7", 3, 20_000, 40_000)
 
 
+def test_one_lock_is_looked_at_without_the_list() -> None:
+    reply = wire.ClusterLockHolderReply(True, '{"node":"n","pid":7,"id":"x"}', 3, 40, 20, "boot:7")
+    row, (calls,) = play(OURS.look(b"a/b"), [reply])
+    assert row is not None
+    assert (row.key, row.node, row.pid, row.lock_id, row.process) == (b"a/b", "n", 7, "x", "boot:7")
+    assert (row.fence, row.age_us, row.left_us, row.lapsed) == (3, 20_000, 40_000, False)
+    assert calls.requests == [wire.ClusterGetLockHolderRequest("a", "", "b")]
+    assert play(OURS.look(b"a/b"), [wire.ClusterLockHolderReply()])[0] is None
+
+
 def test_the_clock_is_that_of_the_server() -> None:
     assert play(OURS.now(), [wire.TimeReply(5)])[0] == 5
     assert play(OURS.verify(), [wire.TimeReply(5)])[0] is None

@@ -4,10 +4,8 @@ import threading
 
 from holdfast.client.lease import State
 from holdfast.leases import handle
-from holdfast.leases.handle import Handle, caller, holder_in
-from holdfast.testing.clock import HandClock
+from holdfast.leases.handle import Handle, caller
 from tests.leases.paper import Machine, PaperBackend
-from tests.leases.test_stale import ask_of
 
 
 def test_a_handle_that_was_never_used_has_nothing():
@@ -25,12 +23,3 @@ def test_a_handle_that_was_never_used_has_nothing():
 def test_who_calls_is_the_first_outside_of_the_package():
     assert caller().startswith(f"{__file__}:")
     assert handle.__file__.startswith(handle.HERE)
-
-
-def test_the_holder_in_a_list_is_the_one_whose_lease_goes_on():
-    table = PaperBackend(HandClock())
-    table.acquire(ask_of(b"a/", ""))
-    assert holder_in(table.list(), b"a/")["node"] == "here"
-    assert holder_in(table.list(), b"b/") is None
-    table.clock.advance(61)
-    assert holder_in(table.list(), b"a/") is None

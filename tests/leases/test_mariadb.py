@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -149,6 +150,7 @@ def test_a_table_of_shaken_fist_is_taken_over_in_place(expires: str, charset: st
     assert backend.release([Hold(b"cluster/", "old")]) == [True]
     assert backend.acquire(ask()) == Got(2)
     assert backend.acquire(ask(b"t/" + b"k" * 1000)) == Got(1)
+    assert backend.acquire(replace(ask(b"t/node"), node="węzeł-1")) == Got(1)  # which Latin 1 cannot spell
     assert [row[2] for row in statement(beside, "SHOW INDEX FROM cluster_locks")] == ["PRIMARY"]
 
 

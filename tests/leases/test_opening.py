@@ -38,9 +38,6 @@ def test_of_an_engine_for_sqlite_the_path_is_taken(sqlite_url: str) -> None:
 
 
 def test_an_engine_for_another_database_is_refused() -> None:
-    class Oracle:
-        name = "oracle"
-
     engine = sqlalchemy.create_engine("sqlite://")
     engine.dialect.name = "oracle"
     with pytest.raises(ConfigError, match="this engine is for oracle"):

@@ -57,6 +57,9 @@ class AsyncDatabaseBackend:
     async def list(self) -> Sequence[Row]:
         return await self._pool.run(lambda dialect: dialect.list(), again=True)
 
+    async def look(self, key: bytes) -> Row | None:
+        return await self._pool.run(lambda dialect: dialect.look(key), again=True)
+
     async def clear(self, holds: Sequence[Hold]) -> int:
         return await self._pool.run(lambda dialect: dialect.clear(holds), again=False)
 

@@ -63,6 +63,9 @@ class DatabaseBackend:
     def list(self) -> Sequence[Row]:
         return self._pool.run(lambda dialect: dialect.list(), again=True)
 
+    def look(self, key: bytes) -> Row | None:
+        return self._pool.run(lambda dialect: dialect.look(key), again=True)
+
     def clear(self, holds: Sequence[Hold]) -> int:
         return self._pool.run(lambda dialect: dialect.clear(holds), again=False)
 

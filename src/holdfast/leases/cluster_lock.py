@@ -13,7 +13,7 @@ from typing import Any, Final
 from holdfast.errors import HoldfastError
 from holdfast.leases.claim import Patience, too_late
 from holdfast.leases.errors import DatabaseUnavailable, LockNotHeld
-from holdfast.leases.handle import Handle, holder_in
+from holdfast.leases.handle import Handle
 from holdfast.leases.sharing import backend_of
 from holdfast.leases.words import Backend, Got, Taken
 from holdfast.leases.world import World, real_world
@@ -145,7 +145,7 @@ class ClusterLock(Handle):
             claim.leave()  # the refresher goes on trying, and so may the caller
             raise
         if not claim.returned(ours=ours):
-            error = self._not_ours(self._rows())
+            error = self._not_ours(self._row())
             logger.error("%s", error)
             raise error
         return True
@@ -184,16 +184,16 @@ class ClusterLock(Handle):
 
     def get_holder(self) -> dict[str, Any]:
         """Say who has it, by what it has told of itself; {'holder': None} if nobody does."""
-        holder = holder_in(self._backend.list(), self._claim.wish.key)
-        return {"holder": None} if holder is None else dict(holder)
+        row = self._backend.look(self._claim.wish.key)
+        return {"holder": None} if row is None or row.lapsed else dict(row.holder)
 
     def is_acquired(self) -> bool:
         """Ask the database whether it is ours."""
-        return self.held and self._is_in(self._backend.list())
+        return self.held and self._is_ours(self._backend.look(self._claim.wish.key))
 
-    def _rows(self) -> Any:
+    def _row(self) -> Any:
         """Look who has it, to tell; without an answer, it is told without."""
         try:
-            return self._claim.backend.list()
+            return self._claim.backend.look(self._claim.wish.key)
         except HoldfastError:
-            return []
+            return None

@@ -80,6 +80,11 @@ class Dialect(ABC):
         result = yield self.listing()
         return [row_of(*row) for row in result.rows]
 
+    def look(self, key: bytes) -> Steps[Row | None]:
+        """Show one lock; None if it is free."""
+        result = yield self.showing(key)
+        return row_of(*result.rows[0]) if result.rows else None
+
     def now(self) -> Steps[int]:
         """Tell the time, in microseconds."""
         result = yield self.telling()
@@ -105,7 +110,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def clearing(self, batch: Sequence[Hold]) -> Statement:
-        """Free rows that are not free yet; the count is of those."""
+        """Free rows that are not free yet, and forget whose they were; the count is of those."""
 
     @abstractmethod
     def finding(self, batch: Sequence[Hold], *, live: bool) -> Statement:
@@ -114,6 +119,10 @@ class Dialect(ABC):
     @abstractmethod
     def listing(self) -> Statement:
         """Select key, holder, node, pid, process, lock id, fence, age and what is left; sorted by key."""
+
+    @abstractmethod
+    def showing(self, key: bytes) -> Statement:
+        """Select the same of one key."""
 
     @abstractmethod
     def telling(self) -> Statement:

@@ -71,6 +71,9 @@ class GrpcBackend:
     def list(self) -> Sequence[Row]:
         return self._run(self._operations.list())
 
+    def look(self, key: bytes) -> Row | None:
+        return self._run(self._operations.look(key))
+
     def clear(self, holds: Sequence[Hold]) -> int:
         return self._run(self._operations.clear(holds))
 
@@ -121,6 +124,9 @@ class AsyncGrpcBackend:
 
     async def list(self) -> Sequence[Row]:
         return await self._run(self._operations.list())
+
+    async def look(self, key: bytes) -> Row | None:
+        return await self._run(self._operations.look(key))
 
     async def clear(self, holds: Sequence[Hold]) -> int:
         return await self._run(self._operations.clear(holds))

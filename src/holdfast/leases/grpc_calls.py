@@ -127,6 +127,17 @@ class Operations:
         (reply,) = yield Calls(wire.EXISTING, [wire.ClusterGetExistingLocksRequest()], ANSWER_S_MAX)
         return sorted((self._row(entry) for entry in reply.locks), key=lambda row: row.key)
 
+    def look(self, key: bytes) -> Steps[Row | None]:
+        """Show who has one lock."""
+        request = wire.ClusterGetLockHolderRequest(*parts_of(key))
+        (reply,) = yield Calls(wire.HOLDER, [request], ANSWER_S_MAX)
+        if not reply.held:
+            return None
+        shown = key.decode()
+        return self._row(
+            wire.ClusterLockEntry(shown, reply.holder, reply.fence, reply.left_ms, reply.age_ms, reply.process)
+        )
+
     def _row(self, entry: wire.ClusterLockEntry) -> Row:
         holder = read_holder(entry.holder)
         # Shaken Fist does not tell what is left; a whole lease is the most that there can be.

@@ -6,7 +6,7 @@ Nothing here waits or talks to a database.
 import os
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,19 +151,13 @@ class Handle:
         elif self.strict:
             raise loss
 
-    def _not_ours(self, rows: Sequence[Row]) -> LockNotHeld:
+    def _not_ours(self, row: Row | None) -> LockNotHeld:
         """Say that the database knows nothing of our having it, and who has it instead."""
-        holder = holder_in(rows, self._claim.wish.key)
-        now = "nobody has it now" if holder is None else f"it is now held by {dict(holder)}"
+        now = "nobody has it now" if row is None or row.lapsed else f"it is now held by {dict(row.holder)}"
         return LockNotHeld(f"the database has no record that we hold the lock {self.key}; {now}")
 
-    def _is_in(self, rows: Sequence[Row]) -> bool:
-        return any(row.lock_id == self.lockid and not row.lapsed for row in rows if row.key == self._claim.wish.key)
-
-
-def holder_in(rows: Sequence[Row], key: bytes) -> Any:
-    """Find who has a lock; None if nobody does, or its lease has lapsed."""
-    return next((row.holder for row in rows if row.key == key and not row.lapsed), None)
+    def _is_ours(self, row: Row | None) -> bool:
+        return row is not None and row.lock_id == self.lockid and not row.lapsed
 
 
 def caller() -> str:

@@ -58,6 +58,11 @@ UPSERT: Final = (
     + f" RETURNING lock_id, fence, holder_json, {LEFT}"
 )
 
+# Who has what, or has let it lapse.
+ROWS: Final = f"""
+SELECT lock_key, holder_json, node_uuid, pid, process, lock_id, fence,
+CAST({EPOCH_US} - acquired_at * 1e6 AS SIGNED), {LEFT} FROM {TABLE} WHERE expires_at > {FREE}"""
+
 # Whether the table of versions is there, and which version it has of ours.
 THERE: Final = (
     "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'holdfast_schema'"
@@ -129,7 +134,8 @@ class MariaDB(Dialect):
 
     def clearing(self, batch: Sequence[Hold]) -> Statement:
         return Statement(
-            f"UPDATE {TABLE} SET expires_at = {FREE} WHERE {many(batch)} AND expires_at > {FREE}", keys_and_ids(batch)
+            f"UPDATE {TABLE} SET expires_at = {FREE}, lock_id = '' WHERE {many(batch)} AND expires_at > {FREE}",
+            keys_and_ids(batch),
         )
 
     def finding(self, batch: Sequence[Hold], *, live: bool) -> Statement:
@@ -137,11 +143,10 @@ class MariaDB(Dialect):
         return Statement(f"SELECT lock_id FROM {TABLE} WHERE {many(batch)}{alive}", keys_and_ids(batch))
 
     def listing(self) -> Statement:
-        return Statement(
-            f"SELECT lock_key, holder_json, node_uuid, pid, process, lock_id, fence, "
-            f"CAST({EPOCH_US} - acquired_at * 1e6 AS SIGNED), {LEFT} "
-            f"FROM {TABLE} WHERE expires_at > {FREE} ORDER BY lock_key"
-        )
+        return Statement(f"{ROWS} ORDER BY lock_key")
+
+    def showing(self, key: bytes) -> Statement:
+        return Statement(f"{ROWS} AND lock_key = %s", (key,))
 
     def telling(self) -> Statement:
         return Statement(f"SELECT {EPOCH_US}")
@@ -215,7 +220,10 @@ class MariaDB(Dialect):
         done: list[str] = []
         if kinds["lock_key"] != "varbinary":
             # By way of text in UTF-8, or else the bytes would be those of the character set that the table has.
-            yield Statement(f"ALTER TABLE {TABLE} MODIFY lock_key VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL")
+            yield Statement(
+                f"ALTER TABLE {TABLE} MODIFY lock_key VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL, "
+                "MODIFY node_uuid VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL"
+            )
             yield Statement(
                 f"ALTER TABLE {TABLE} MODIFY lock_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, "
                 "MODIFY lock_key VARBINARY(1024) NOT NULL"

@@ -14,7 +14,7 @@ from holdfast.leases.backend import DatabaseBackend
 from holdfast.leases.drivers.port import Driver
 from holdfast.leases.words import AsyncBackend, Backend
 
-METHODS = ("acquire", "refresh", "release", "list", "clear", "now", "wait", "close")
+METHODS = ("acquire", "refresh", "release", "list", "look", "clear", "now", "wait", "close")
 
 
 def open_backend(source: Any) -> Backend:

@@ -69,6 +69,11 @@ NEEDED: Final = (
     "process",
 )
 
+# Who has what, or has let it lapse.
+ROWS: Final = f"""
+SELECT lock_key, holder_json, node_uuid, pid, process, lock_id, fence,
+((extract(epoch FROM {NOW}) - acquired_at) * 1000000)::bigint, {LEFT} FROM {TABLE} WHERE expires_at > {FREE}"""
+
 # Whether the table of versions is there, and which version it has of ours.
 THERE: Final = "SELECT to_regclass('holdfast_schema') IS NOT NULL"
 SEEN: Final = "SELECT version FROM holdfast_schema WHERE name = %s"
@@ -111,14 +116,14 @@ class Postgres(Dialect):
         )
 
     def releasing(self, batch: Sequence[Hold]) -> Statement:
-        return self._freeing(batch, "")
+        return self._freeing(batch, "", MANY)
 
     def clearing(self, batch: Sequence[Hold]) -> Statement:
-        return self._freeing(batch, f" AND expires_at > {FREE}")
+        return self._freeing(batch, ", lock_id = ''", f"{MANY} AND expires_at > {FREE}")
 
-    def _freeing(self, batch: Sequence[Hold], condition: str) -> Statement:
+    def _freeing(self, batch: Sequence[Hold], forgetting: str, condition: str) -> Statement:
         return Statement(
-            f"WITH gone AS (UPDATE {TABLE} SET expires_at = {FREE} WHERE {MANY}{condition} RETURNING lock_key) "
+            f"WITH gone AS (UPDATE {TABLE} SET expires_at = {FREE}{forgetting} WHERE {condition} RETURNING lock_key) "
             f"SELECT pg_notify('{BELL}', md5(lock_key)) FROM gone",
             keys_and_ids(batch),
         )
@@ -128,11 +133,10 @@ class Postgres(Dialect):
         return Statement(f"SELECT lock_id FROM {TABLE} WHERE {MANY}{alive}", keys_and_ids(batch))
 
     def listing(self) -> Statement:
-        return Statement(
-            f"SELECT lock_key, holder_json, node_uuid, pid, process, lock_id, fence, "
-            f"((extract(epoch FROM {NOW}) - acquired_at) * 1000000)::bigint, {LEFT} "
-            f"FROM {TABLE} WHERE expires_at > {FREE} ORDER BY lock_key"
-        )
+        return Statement(f"{ROWS} ORDER BY lock_key")
+
+    def showing(self, key: bytes) -> Statement:
+        return Statement(f"{ROWS} AND lock_key = %s", (key,))
 
     def telling(self) -> Statement:
         return Statement(f"SELECT {us(NOW)}")

@@ -61,6 +61,11 @@ NEEDED: Final = (
     "process",
 )
 
+# Who has what, or has let it lapse.
+ROWS: Final = f"""
+SELECT lock_key, holder_json, node_uuid, pid, process, lock_id, fence,
+CASE WHEN boot = boot() THEN now_us() - acquired_at ELSE 0 END, {LEFT} FROM {TABLE} WHERE expires_at > 0"""
+
 # Whether the table of versions is there, and which version it has of ours.
 THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'holdfast_schema'"
 SEEN: Final = "SELECT version FROM holdfast_schema WHERE name = ?"
@@ -99,7 +104,8 @@ class SQLite(Dialect):
 
     def clearing(self, batch: Sequence[Hold]) -> Statement:
         return Statement(
-            f"UPDATE {TABLE} SET expires_at = 0 WHERE {many(batch)} AND expires_at > 0", keys_and_ids(batch)
+            f"UPDATE {TABLE} SET expires_at = 0, lock_id = '' WHERE {many(batch)} AND expires_at > 0",
+            keys_and_ids(batch),
         )
 
     def finding(self, batch: Sequence[Hold], *, live: bool) -> Statement:
@@ -107,11 +113,10 @@ class SQLite(Dialect):
         return Statement(f"SELECT lock_id FROM {TABLE} WHERE {many(batch)}{alive}", keys_and_ids(batch))
 
     def listing(self) -> Statement:
-        return Statement(
-            f"SELECT lock_key, holder_json, node_uuid, pid, process, lock_id, fence, "
-            f"CASE WHEN boot = boot() THEN now_us() - acquired_at ELSE 0 END, {LEFT} "
-            f"FROM {TABLE} WHERE expires_at > 0 ORDER BY lock_key"
-        )
+        return Statement(f"{ROWS} ORDER BY lock_key")
+
+    def showing(self, key: bytes) -> Statement:
+        return Statement(f"{ROWS} AND lock_key = ?", (key,))
 
     def telling(self) -> Statement:
         return Statement("SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000")

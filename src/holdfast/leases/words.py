@@ -114,8 +114,14 @@ class Backend(Protocol):
     def list(self) -> Sequence[Row]:
         """Show what is held, and what has lapsed, in the order of the keys."""
 
+    def look(self, key: bytes) -> Row | None:
+        """Show one lock as `list` does; None if it is free."""
+
     def clear(self, holds: Sequence[Hold]) -> int:
-        """End what dead processes have left; a row that has changed hands since stays. Say how many there were."""
+        """Take locks away, such as those that dead processes have left; a row that has changed hands since stays.
+
+        Say how many there were. Whoever had one is told by its next refresh or release that it is not its own.
+        """
 
     def now(self) -> int:
         """Tell the time by the server's clock, in microseconds since 1970."""
@@ -137,6 +143,8 @@ class AsyncBackend(Protocol):
     async def release(self, holds: Sequence[Hold]) -> list[bool]: ...
 
     async def list(self) -> Sequence[Row]: ...
+
+    async def look(self, key: bytes) -> Row | None: ...
 
     async def clear(self, holds: Sequence[Hold]) -> int: ...
 

@@ -19,11 +19,13 @@ class Slow:
     dialect = SQLite()
 
     def __init__(self) -> None:
+        self.asked = threading.Event()
         self.go = threading.Event()
         self.closed = threading.Event()
         self.done: list[str] = []
 
     def execute(self, statement: Statement) -> Result:
+        self.asked.set()
         assert self.go.wait(30)
         self.done.append(statement.sql)
         return Result(1)
@@ -38,12 +40,14 @@ class SlowDriver(ThreadedDriver):
 
     def __init__(self, *, away: bool = False) -> None:
         self.connection = Slow()
-        self.connecting = threading.Event()
-        self.connecting.set()
+        self.asked = threading.Event()
+        self.go = threading.Event()
+        self.go.set()
         self.away = away
 
     def connect(self, times: Times) -> Any:
-        assert self.connecting.wait(30)
+        self.asked.set()
+        assert self.go.wait(30)
         if self.away:
             raise DatabaseUnavailable("away")
         return self.connection
@@ -56,7 +60,7 @@ def test_a_statement_that_was_cancelled_ends_before_the_connection_is_closed() -
         connection = await driver.connect_async(Times())
         assert connection.dialect is driver.connection.dialect
         asking = asyncio.create_task(connection.execute(Statement("first")))
-        await asyncio.sleep(0)
+        assert await asyncio.to_thread(driver.connection.asked.wait, 30)
         asking.cancel()
         await asyncio.wait({asking})
         driver.connection.go.set()
@@ -65,22 +69,24 @@ def test_a_statement_that_was_cancelled_ends_before_the_connection_is_closed() -
 
     asyncio.run(main())
     assert driver.connection.closed.wait(30)
-    assert driver.connection.done[-2:] == ["second", "close"]
+    assert driver.connection.done == ["first", "second", "close"]
 
 
 def test_a_connection_that_comes_when_nobody_waits_for_it_any_more_is_closed() -> None:
     driver = SlowDriver()
-    driver.connecting.clear()
+    driver.go.clear()
 
     async def main() -> None:
         connecting = asyncio.create_task(driver.connect_async(Times()))
-        await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(driver.asked.wait, 30)
         connecting.cancel()
         await asyncio.wait({connecting})
+        assert connecting.cancelled()
 
     asyncio.run(main())
-    driver.connecting.set()
-    assert driver.connection.done == [] or driver.connection.closed.wait(30)
+    assert not driver.connection.closed.is_set()
+    driver.go.set()
+    assert driver.connection.closed.wait(30)
 
 
 def test_a_database_that_is_away_is_told_as_it_is() -> None:

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.leases.aio.refresher import backend_of, host
 from holdfast.leases.claim import Patience, too_late
 from holdfast.leases.errors import DatabaseUnavailable, LockNotHeld
-from holdfast.leases.handle import Handle, holder_in
+from holdfast.leases.handle import Handle
 from holdfast.leases.words import AsyncBackend, Got, Taken
 from holdfast.leases.world import World, real_world
 
@@ -153,7 +153,7 @@ class ClusterLock(Handle):
             claim.leave()  # the refresher goes on trying, and so may the caller
             raise
         if not claim.returned(ours=ours):
-            error = self._not_ours(await self._rows())
+            error = self._not_ours(await self._row())
             logger.error("%s", error)
             raise error
         return True
@@ -192,16 +192,16 @@ class ClusterLock(Handle):
 
     async def get_holder(self) -> dict[str, Any]:
         """Say who has it, by what it has told of itself; {'holder': None} if nobody does."""
-        holder = holder_in(await self._backend.list(), self._claim.wish.key)
-        return {"holder": None} if holder is None else dict(holder)
+        row = await self._backend.look(self._claim.wish.key)
+        return {"holder": None} if row is None or row.lapsed else dict(row.holder)
 
     async def is_acquired(self) -> bool:
         """Ask the database whether it is ours."""
-        return self.held and self._is_in(await self._backend.list())
+        return self.held and self._is_ours(await self._backend.look(self._claim.wish.key))
 
-    async def _rows(self) -> Any:
+    async def _row(self) -> Any:
         """Look who has it, to tell; without an answer, it is told without."""
         try:
-            return await self._claim.backend.list()
+            return await self._claim.backend.look(self._claim.wish.key)
         except HoldfastError:
-            return []
+            return None
