@@ -82,7 +82,7 @@ class Server:
         self._native = NativeDoor(
             self._desk, clock, self._alarm, SystemDice(), native_settings(config), soon=self._soon
         )
-        self._line = LineDoor(self._desk, clock, self._alarm, line_settings(config), self._native)
+        self._line = LineDoor(self._desk, clock, self._alarm, line_settings(config), self._native, soon=self._soon)
         self._gate = Gate(config.connections_max, config.connections_per_address_max)
         self._web: Web | None = None
         if config.http != "off":

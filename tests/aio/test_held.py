@@ -309,6 +309,37 @@ def test_an_upgrade_nobody_heard_of_leaves_a_reader(stage):
     stage.play(story)
 
 
+def test_it_is_upgraded_also_at_a_server_that_was_started_again(stage):
+    async def story():
+        other = stage.connect("b")
+        held = await stage.connect("a").rwlock("job", lease=60).read().acquire()
+        stage.world.server.restart()
+        await held.upgrade()
+        assert (held.mode, stage.world.lock("job").fences) == ("EX", [held.fence])
+        assert await other.rwlock("job").read().try_acquire() is None
+        stage.world.server.restart()
+        await held.downgrade()
+        assert held.mode == "PR"
+        assert await held.release() is True
+        assert not stage.world.lock("job").held
+
+    stage.play(story)
+
+
+def test_an_upgrade_of_what_the_server_has_lost_tells_of_the_loss(stage):
+    async def story():
+        held = await stage.connect("a").rwlock("job", lease=60).read().acquire()
+        stage.world.lock("job").lose()
+        stage.world.server.restart()
+        with pytest.raises(LeaseLost):
+            await held.upgrade()
+        assert held.state is State.LOST
+        await stage.sleep(5)
+        assert not stage.world.lock("job").held
+
+    stage.play(story)
+
+
 @pytest.mark.parametrize("face", ["threads"])
 @pytest.mark.parametrize("any_stage", ["holdfast sqlite", "dflock memory", "http memory"], indirect=True)
 def test_a_child_of_a_fork_holds_nothing_and_gives_nothing_back(any_stage):

@@ -1,8 +1,11 @@
 """What is held is converted, renewed and ended under its own ticket, and the holder hears the truth about it."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.client.asks import (
+    Acquire,
     Convert,
     End,
     Ended,
@@ -14,7 +17,10 @@ from holdfast.client.asks import (
 from holdfast.client.core import Converting, Ending, Renewing, proof_of
 from holdfast.errors import (
     BadPeer,
+    Busy,
     Forbidden,
+    LeaseLost,
+    NotHeld,
     StoreBusy,
     Unknown,
     WouldDeadlock,
@@ -25,7 +31,8 @@ from tests.client.operations import SECOND, WANT, Carrier, grant, rules
 
 
 def converting(mode="EX", patience=None, value=None):
-    return Carrier(Converting(rules(), WANT, mode, None if patience is None else patience * SECOND, value))
+    patience_ns = None if patience is None else patience * SECOND
+    return Carrier(Converting(rules(), proof_of(WANT, grant(mode="PR")), mode, patience_ns, value, now_in="PR"))
 
 
 def test_converting_asks_under_the_ticket_of_what_is_held():
@@ -64,6 +71,67 @@ def test_a_conversion_is_answered_with_a_grant_or_the_server_is_to_blame():
     carrier.ask()
     with pytest.raises(BadPeer, match="a conversion"):
         carrier.hear(Queued())
+
+
+def shown_again():
+    """A server that was started again did not know of it, and has been shown the ticket."""
+    carrier = converting(patience=5)
+    carrier.ask()
+    assert not carrier.hear(Refusal(NotHeld("nothing under this ticket")))
+    assert carrier.ask(at=1) == Acquire(replace(WANT, mode="PR"), 0)
+    assert carrier.operation.patience_ns() == 0
+    return carrier
+
+
+def test_a_server_that_forgot_the_session_is_shown_the_ticket_before_it_converts():
+    carrier = shown_again()
+    assert not carrier.hear(grant(mode="PR"), at=1)
+    assert carrier.operation.leftover() is None
+    assert carrier.ask(at=2) == Convert(WANT, "EX", 3 * SECOND)
+    assert carrier.hear(grant(), at=2)
+    assert carrier.operation.granted.mode == "EX"
+    assert carrier.operation.leftover() is None
+
+
+def test_what_the_server_grants_anew_is_not_what_was_held_and_is_given_back():
+    carrier = shown_again()
+    with pytest.raises(LeaseLost):
+        carrier.hear(grant(mode="PR", fence=8, token="another"), at=1)
+    want, proof = carrier.operation.leftover()
+    assert (want, proof.token, proof.fence) == (WANT, "another", 8)
+
+
+def test_a_look_that_nobody_waits_for_any_more_ends_nothing():
+    """What is held may be what it finds."""
+    assert shown_again().operation.leftover() is None
+
+
+@pytest.mark.parametrize("refusal", [Busy("somebody else has it"), NotHeld("nothing under this ticket")])
+def test_what_is_not_found_by_its_ticket_is_not_held(refusal):
+    carrier = shown_again()
+    with pytest.raises(NotHeld, match="nothing under this ticket"):
+        carrier.hear(Refusal(refusal), at=1)
+
+
+def test_a_look_at_a_busy_store_is_tried_again():
+    carrier = shown_again()
+    assert not carrier.hear(Refusal(StoreBusy("busy")), at=1)
+    assert carrier.ask(at=2) == Acquire(replace(WANT, mode="PR"), 0)
+
+
+def test_a_lease_that_ran_out_is_not_looked_for():
+    carrier = converting()
+    carrier.ask()
+    with pytest.raises(LeaseLost):
+        carrier.hear(Refusal(LeaseLost("it ran out")))
+
+
+def test_a_member_of_a_group_has_no_ticket_to_show():
+    member = replace(WANT, ticket=f"{WANT.ticket}#0")
+    carrier = Carrier(Converting(rules(), proof_of(member, grant(member)), "PR", None, None, now_in="EX"))
+    carrier.ask()
+    with pytest.raises(NotHeld):
+        carrier.hear(Refusal(NotHeld("nothing under this ticket")))
 
 
 # --- renewing at the holder's wish ---

@@ -194,6 +194,13 @@ def test_what_is_no_answer_is_refused(data):
         read(data)
 
 
+@pytest.mark.parametrize("data", [b"e", b"error\n", b"H!", b"HTTP:"])
+def test_what_does_not_begin_like_an_answer_is_refused_before_it_ends(data):
+    """The line protocol, asked in HTTP, says error and waits: the end of a head would never come."""
+    with pytest.raises(BadPeer, match="no answer of HTTP"):
+        AnswerReader().feed(data)
+
+
 # --- limits ---
 
 

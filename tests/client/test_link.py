@@ -149,12 +149,22 @@ def test_an_answer_may_be_whole_only_because_the_connection_ends():
 def test_garbage_ends_the_connection_and_nobody_is_forgotten(wire):
     """Not even whoever was answered in the same breath: what came with nonsense is not believed."""
     wire.pipe.opens()
+    before = wire.ask("nothing")
+    wire.pipe.says(b"yes\n")
     first, second = wire.ask("one"), wire.ask("two")
     wire.pipe.says(b"yes garbage\n")
     assert isinstance(first.error, Unknown)
     assert isinstance(second.error, Unknown)
     assert (wire.link.is_over, wire.pipe.closed) == (True, True)
-    assert wire.calls == [first, second]
+    assert wire.calls == [before, first, second]
+
+
+def test_who_was_never_understood_speaks_something_else_and_need_not_be_asked_again(wire):
+    wire.pipe.opens()
+    call = wire.ask("one")
+    wire.pipe.says(b"garbage\n")
+    assert isinstance(call.error, BadPeer)
+    assert (wire.link.is_over, wire.calls) == (True, [call])
 
 
 def test_a_server_that_turns_us_away_says_why():

@@ -214,10 +214,14 @@ class Held:
         self.check()
         want = self._proof.want
         patience_ns = optional_ns(patience, "patience")
-        converting = Converting(self._server.rules, want, check_mode(mode), patience_ns, check_value(value))
+        converting = Converting(
+            self._server.rules, self._proof, check_mode(mode), patience_ns, check_value(value), now_in=self._mode
+        )
         try:
             await self._server.run(converting)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, LeaseLost):
+                self._server.lost(self._kept, "the server does not know of it any more")
             if converting.asking or converting.unsure:
                 self._step_back(mode)
             raise

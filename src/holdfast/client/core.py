@@ -4,6 +4,7 @@ No input or output: a face carries the requests and comes back with what became 
 however often it asks, which is why asking again after a lost answer is harmless.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from holdfast.client.asks import (
@@ -27,13 +28,15 @@ from holdfast.client.asks import (
     Wait,
     Want,
 )
-from holdfast.client.operation import Operation, Rules
+from holdfast.client.operation import PASSING, Operation, Rules
 from holdfast.client.retry import Attempts
-from holdfast.errors import Busy, HoldfastError, LeaseLost, StoreBusy, TimedOut, Unknown
+from holdfast.errors import Busy, HoldfastError, LeaseLost, NotHeld, StoreBusy, TimedOut, Unknown
 
 SECOND: Final = 1_000_000_000
 # The only query that changes something: by the second time, somebody else may have what is taken away.
 NOT_TWICE: Final = ("break",)
+# Stands in the tickets of a group's members, which cannot be shown one by one.
+GROUP_MARK: Final = "#"
 
 
 class Asking(Operation):
@@ -240,14 +243,23 @@ class Waiting(Acquiring):
 
 
 class Converting(Operation):
-    """Change the mode of what is held; the result is `granted`."""
+    """Change the mode of what is held, `now_in` another one; the result is `granted`.
 
-    __slots__ = ("_deadline", "_mode", "_patience_ns", "_value", "_want", "granted")
+    A server that was started again knows what it kept by its ticket alone, and has to be shown that first. Should it
+    have nothing under it, it takes that for a new request: such a grant is given back, and the old one is lost.
+    """
 
-    def __init__(self, rules: Rules, want: Want, mode: str, patience_ns: int | None, value: bytes | None) -> None:
+    __slots__ = ("_deadline", "_looks", "_mode", "_now_in", "_patience_ns", "_proof", "_unknown", "_value", "granted")
+
+    def __init__(
+        self, rules: Rules, proof: Proof, mode: str, patience_ns: int | None, value: bytes | None, *, now_in: str
+    ) -> None:
         super().__init__(rules)
-        self._want = want
+        self._proof = proof
         self._mode = mode
+        self._now_in = now_in
+        self._looks = False  # the ticket is being shown
+        self._unknown: NotHeld | None = None  # what the server said that did not know of it
         self._patience_ns = patience_ns
         self._deadline: int | None = None
         self._value = value
@@ -258,21 +270,49 @@ class Converting(Operation):
             return None
         if self._deadline is None and self._patience_ns is not None:
             self._deadline = now + self._patience_ns
+        if self._looks:
+            return Acquire(replace(self._proof.want, mode=self._now_in), 0)
         left = None if self._deadline is None else max(0, self._deadline - now)
-        return Convert(self._want, self._mode, left, self._value)
+        return Convert(self._proof.want, self._mode, left, self._value)
 
     def patience_ns(self) -> int | None:
+        if self._looks:
+            return 0
         return None if self._deadline is None else max(0, self._deadline - self.asked_at)
+
+    def leftover(self) -> tuple[Want, Proof | None] | None:
+        """Only what is certainly not what is held: that must not be ended behind its holder's back."""
+        if self.granted is None or not self._looks:
+            return None
+        return self._proof.want, proof_of(self._proof.want, self.granted)
 
     def heard(self, answer: Answer, now: int) -> bool:
         self.asking = False
         if isinstance(answer, Refusal):
-            self._refused(answer, now)
+            self._denied(answer, now)
             return False
         if not isinstance(answer, Granted):
             raise self._strange(answer, "a conversion")
+        if self._looks and answer.fence == self._proof.fence:
+            self._looks = False
+            return False
         self.granted = answer
+        if self._looks:
+            raise LeaseLost(f"{self._proof.want.key!r} is not held any more: the server did not know of it") from (
+                self._unknown
+            )
         return True
+
+    def _denied(self, refusal: Refusal, now: int) -> None:
+        error = refusal.error
+        if type(error) is NotHeld and self._unknown is None and GROUP_MARK not in self._proof.want.ticket:
+            self._looks = True
+            self._unknown = error
+        elif self._looks and not isinstance(error, PASSING):
+            assert self._unknown is not None
+            raise self._unknown
+        else:
+            self._refused(refusal, now)
 
 
 class Renewing(Operation):

@@ -13,6 +13,8 @@ HEAD_BYTES_MAX = 65_536
 BODY_BYTES_MAX = 1 << 20
 # Of the line before each chunk: room for the size and for an extension that nobody reads.
 CHUNK_LINE_BYTES_MAX = 256
+# What every answer begins with.
+PROTOCOL = b"HTTP/"
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"/[!-~]*")
@@ -95,6 +97,9 @@ class AnswerReader:
     # --- the head ---
 
     def _read_head(self) -> bool:
+        if not self._buffer.startswith(PROTOCOL[: len(self._buffer)]):
+            # What speaks another protocol may never come to the end of a head.
+            raise BadPeer(f"this is no answer of HTTP/1.1: {bytes(self._buffer[:80])!r}")
         head = self._take(b"\r\n\r\n", self._head_bytes_max, "the head of the answer")
         if head is None:
             return False

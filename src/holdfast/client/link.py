@@ -79,6 +79,7 @@ class Link:
         self.is_over = False
         self.opened = False
         self.ready_once = False
+        self._speaks = False  # it has said something that can be understood
         self.told_watches = False  # there is something to take back before it is told what to watch
         self.used_at = now
         self._on_greeted = greeted
@@ -148,6 +149,7 @@ class Link:
             self._distrust(error, now)
             return
         self._note_ready(now)
+        self._speaks = self._speaks or bool(answers or self.codec.news)
         self._answer(answers)
         self._tell(now)
         self._flush(now)
@@ -166,9 +168,12 @@ class Link:
     # --- inside ---
 
     def _distrust(self, error: HoldfastError, now: int) -> None:
-        """The other side has said what no peer of ours says, or refuses us as a whole."""
+        """The other side has said what no peer of ours says, or refuses us as a whole.
+
+        Who was understood before has stumbled, and may be asked again; who never was speaks something else.
+        """
         for call in [*self._sent, *self._queue]:
-            if isinstance(error, BadPeer) and call.sent_at:
+            if isinstance(error, BadPeer) and call.sent_at and self._speaks:
                 call.failed(str(error))
             else:
                 call.refused(error)

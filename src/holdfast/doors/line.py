@@ -45,13 +45,21 @@ class LineDoor:
     """Makes the connections of this door and keeps their time."""
 
     def __init__(
-        self, desk: Desk, clock: Clock, alarm: Alarm, settings: LineSettings, dialect: Dialect | None = None
+        self,
+        desk: Desk,
+        clock: Clock,
+        alarm: Alarm,
+        settings: LineSettings,
+        dialect: Dialect | None = None,
+        *,
+        soon: Callable[[Callable[[], None]], object] | None = None,  # None: nobody else has to get a turn
     ) -> None:
         assert settings.auth_token != b""  # whoever sent nothing would have sent the right thing
         self.desk = desk
         self.dialect = dialect  # what `hello` changes to
         self.clock = clock
         self.settings = settings
+        self.soon = soon
         self.codec = wire.LineCodec(settings.lease_default_ns)
         self.connections: set[LineConnection] = set()
         self._alarm = alarm
@@ -109,7 +117,8 @@ class LineConnection(Face):
         self._out: list[bytes] = []
         self._busy = False  # a request is with the desk
         self._pumping = False  # frames are being served right now: answers go out together at the end
-        self._paused = False  # the peer does not read
+        self._paused = False  # the peer does not read, or others have their turn
+        self._resting = False  # others have their turn
         self._closing = False  # nothing that still arrives matters
         self._ended = False  # the peer sends no more, and wants to read what it has coming
         self._draining_line = False  # the rest of an oversize line is being thrown away
@@ -154,7 +163,7 @@ class LineConnection(Face):
 
         One that only waits for the store to answer gets its answer; until then the connection is kept.
         """
-        if not self._busy or self._closing:
+        if not (self._busy or self._resting) or self._closing:
             return False
         if self._session.awaited:
             self.abort()
@@ -188,6 +197,19 @@ class LineConnection(Face):
         self._write_deadline = FOREVER
         self._transport.resume_reading()
         self._carry_on()
+
+    def _rest_a_turn(self, soon: Callable[[Callable[[], None]], object]) -> None:
+        """Let others have their turn before more is served."""
+        self._paused = self._resting = True
+        self._transport.pause_reading()
+        soon(self._rested)
+
+    def _rested(self) -> None:
+        self._resting = False
+        if not (self._closing or self._transport.is_closing()):
+            self.resume_writing()
+            if self._ended and not (self._busy or self._paused or self._closing):
+                self._transport.close()
 
     def number(self) -> int:
         """Tell how many came before."""
@@ -375,6 +397,8 @@ class LineConnection(Face):
         self._out.append(wire.stats_line(views, self._desk.connections, self._clock()))
         if self._pumping:
             self._flush()  # it may be long: a peer that does not read is noticed before the next one is made
+            if self._door.soon is not None and not (self._paused or self._transport.is_closing()):
+                self._rest_a_turn(self._door.soon)
         else:
             self._go_on()
 

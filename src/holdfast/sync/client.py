@@ -207,6 +207,7 @@ class Client(Seeing):
 
         The lock stays taken for `at_least` so long from the beginning of the call, also when the function is done or
         has failed earlier and this process is gone: machines whose clocks differ by less than that run a job once.
+        Over http:// it stays taken for `lease`, if that is longer: nobody can make a lease shorter there.
         """
         return once_by(self._myself, key, at_least, lease, wishes)
 

@@ -3,6 +3,7 @@
 Only the stage and its callers live here; what they should hear is for a test or a story to say.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.desk import Desk
@@ -48,6 +49,7 @@ class LineStage:
         waiters_max: int = 0,
         idle_max_ns: int = 60 * SECOND,
         late: bool = False,
+        soon: Callable[[Callable[[], None]], object] | None = None,
         **line: Any,
     ) -> None:
         self.clock = HandClock()
@@ -60,7 +62,7 @@ class LineStage:
         self.desk = Desk(self.late or self.memory, release_on_disconnect=release_on_disconnect)
         self.memory.sink = self.desk
         self.settings = LineSettings(**(LINE_SETTINGS | line))
-        self.door = LineDoor(self.desk, self.clock, self.alarms.append, self.settings)
+        self.door = LineDoor(self.desk, self.clock, self.alarms.append, self.settings, soon=soon)
         self.callers: list[LineCaller] = []
 
     def caller(self, transport: CountingTransport | None = None) -> "LineCaller":
