@@ -23,6 +23,8 @@ AUTH_COOL_DOWN_NS: Final = SECOND // 10
 LINE_BYTES_MAX: Final = wire.LINE_BYTES_MAX
 CARRIAGE_RETURN: Final = 13
 TLS_BUFFER_BYTES: Final = 65_536
+# How much of looks, which may be long, is made for one peer before others have a turn.
+SHOWN_BYTES_MAX: Final = 65_536
 # How many wakes of connections that are gone may lie about.
 WAKES_SPARE: Final = 1000
 
@@ -119,6 +121,7 @@ class LineConnection(Face):
         self._pumping = False  # frames are being served right now: answers go out together at the end
         self._paused = False  # the peer does not read, or others have their turn
         self._resting = False  # others have their turn
+        self._shown = 0  # bytes of looks since others last had a turn
         self._closing = False  # nothing that still arrives matters
         self._ended = False  # the peer sends no more, and wants to read what it has coming
         self._draining_line = False  # the rest of an oversize line is being thrown away
@@ -394,13 +397,18 @@ class LineConnection(Face):
 
     def seen(self, views: list[View]) -> None:
         self._busy = False
-        self._out.append(wire.stats_line(views, self._desk.connections, self._clock()))
-        if self._pumping:
-            self._flush()  # it may be long: a peer that does not read is noticed before the next one is made
-            if self._door.soon is not None and not (self._paused or self._transport.is_closing()):
-                self._rest_a_turn(self._door.soon)
-        else:
+        line = wire.stats_line(views, self._desk.connections, self._clock())
+        self._out.append(line)
+        if not self._pumping:
             self._go_on()
+            return
+        self._shown += len(line)
+        if self._shown < SHOWN_BYTES_MAX:
+            return
+        self._shown = 0
+        self._flush()  # a peer that does not read is noticed before more is made for it
+        if self._door.soon is not None and not (self._paused or self._transport.is_closing()):
+            self._rest_a_turn(self._door.soon)
 
     def _go_on(self) -> None:
         self._carry_on()
