@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bench.client import client
+from bench.cluster_locks import cluster_locks
 from bench.durable import connections, durable_line, http
 from bench.loads import closed_loop, handoff, pipelined
 from bench.programs import built, built_library
@@ -40,6 +41,7 @@ PARTS: dict[str, Part] = {
     "http": http,
     "connections": lambda seconds, _rounds: connections(seconds),
     "client": client,
+    "leases": cluster_locks,
 }
 if find_spec("bench.engine"):
     PARTS["engine"] = lambda _seconds, _rounds: engine()

@@ -102,6 +102,7 @@ class Claim:
         self.asking = False
         self.backend: Any = None  # where it was asked for last
         self._new_event = new_event
+        self._again = False  # the last try has found it taken
         self._open = False  # a try is on its way
         self._doubtful = False  # the database may have given it to us, and the answer was lost
         self._returned = False  # the database knows that we do not want it any more
@@ -187,7 +188,7 @@ class Claim:
             pid=os.getpid(),
             process=process_identity(),
             lease_us=self.wish.lease_ns // MICROSECOND,
-            again=self.taken is not None,
+            again=self._again,
         )
 
     @property
@@ -207,6 +208,7 @@ class Claim:
     def was_taken(self, taken: Taken) -> None:
         """Somebody else has it."""
         self._open = False
+        self._again = True
         self.taken = taken
         if self.world.registry.knows(taken.holder.get("id")):
             raise AlreadyHeld(f"this process has the lock {self.wish.shown} already, through another backend")
@@ -230,7 +232,7 @@ class Claim:
         )
         assert self._host is not None
         self._host.add(self.backend, self.holding)
-        self._open = self._doubtful = self._returned = self._perhaps_returned = False
+        self._again = self._open = self._doubtful = self._returned = self._perhaps_returned = False
 
     def _told(self) -> None:
         """The keeper has told of the loss."""

@@ -16,6 +16,7 @@ from holdfast.leases.words import HOLDER_BYTES_MAX, Ask, Got, Hold, Row, Taken
 
 TABLE: Final = "cluster_locks"
 VERSION: Final = 5  # 4 is the last one of Shaken Fist
+_spell: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
 # Rows that one statement is about.
 BATCH_MAX: Final = 1000
 
@@ -149,7 +150,7 @@ def keys_and_ids(batch: Sequence[Hold]) -> list[Any]:
 
 def spelled(holder: Mapping[str, Any]) -> str:
     """Write down what others may read of a holder."""
-    shown = json.dumps(holder, sort_keys=True, ensure_ascii=False, default=str)
+    shown = _spell(holder)
     if len(shown.encode()) > HOLDER_BYTES_MAX:
         raise BadKey(f"what is told of a holder has at most {HOLDER_BYTES_MAX} bytes as JSON")
     return shown

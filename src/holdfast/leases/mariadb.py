@@ -102,16 +102,17 @@ class MariaDB(Dialect):
         taken = yield Statement(TAKE, values)
         if taken.count:
             return Got(taken.number)
+        # It is held, as nearly always, or the row is missing. To look costs no lock on the row.
+        seen = yield from self._look(ask)
+        if seen is not None:
+            return seen
         if self._returns:
             row = (yield Statement(UPSERT, values)).rows[0]
             return answer_of(ask, *row)
         return (yield from self._insert(ask, values))
 
     def _insert(self, ask: Ask, values: Sequence[Any]) -> Steps[Got | Taken]:
-        """The row is held, or it is missing."""
-        seen = yield from self._look(ask)
-        if seen is not None:
-            return seen
+        """The row is missing."""
         try:
             yield Statement(INSERT, values)
         except Clash:

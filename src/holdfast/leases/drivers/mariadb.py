@@ -42,7 +42,7 @@ class MariaDbDriver(Driver):
             )
         except (pymysql.MySQLError, OSError) as error:
             raise meaning(number_of(error), f"cannot connect: {said_by(error)}", self.shown) from error
-        connection = _Connection(raw, self.shown)
+        connection = _Connection(raw, self.shown, pymysql.MySQLError)
         try:
             connection.dialect = run(connection.execute, begin(times))
         except BaseException:
@@ -94,26 +94,26 @@ class _Connection:
 
     dialect: MariaDB
 
-    def __init__(self, raw: "pymysql.connections.Connection[Any]", shown: str) -> None:
+    def __init__(
+        self, raw: "pymysql.connections.Connection[Any]", shown: str, error: "type[pymysql.MySQLError]"
+    ) -> None:
         self._raw = raw
         self._shown = shown
+        self._errors = (error, OSError)
+        self._cursor = raw.cursor()
 
     def execute(self, statement: Statement) -> Result:
-        import pymysql
-
+        cursor = self._cursor
         try:
-            with self._raw.cursor() as cursor:
-                count = cursor.execute(statement.sql, tuple(statement.values) or None)
-                rows = [tuple(row) for row in cursor.fetchall()]
-                return Result(count, rows, cursor.lastrowid or 0)
-        except (pymysql.MySQLError, OSError) as error:
+            count = cursor.execute(statement.sql, tuple(statement.values) or None)
+            rows = [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        except self._errors as error:
             raise meaning(number_of(error), said_by(error), self._shown) from error
+        return Result(count, rows, cursor.lastrowid or 0)
 
     def close(self) -> None:
-        import pymysql
-
         # It may be over already.
-        with suppress(pymysql.MySQLError, OSError):
+        with suppress(*self._errors):
             self._raw.close()
 
 
