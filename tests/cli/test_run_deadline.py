@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from holdfast.cli.run_deadline import EARLY_NS_MAX, FOREVER, MASK, Rule, SharedDeadline, Step
+from holdfast.cli.run_deadline import EARLY_NS_MAX, FOREVER, Rule, SharedDeadline, Step
 
 SECOND = 1_000_000_000
 
@@ -32,12 +32,38 @@ def test_what_was_set_is_read(instant):
     assert SharedDeadline(instant).get() == instant
 
 
+class Words:
+    """Memory whose writer is stopped after so many words."""
+
+    def __init__(self, words, left):
+        self.words, self.left = words, left
+
+    def __getitem__(self, at):
+        return self.words[at]
+
+    def __setitem__(self, at, word):
+        if self.left:
+            self.words[at] = word
+        self.left = max(0, self.left - 1)
+
+
+@pytest.mark.parametrize("written", [0, 1, 2, 3])
+def test_whoever_is_stopped_while_it_moves_a_deadline_leaves_one_that_is_whole(written):
+    deadline = SharedDeadline(5)
+    deadline.set(6)
+    memory = deadline._words
+    deadline._words = Words(memory, written)
+    deadline.set(7)
+    deadline._words = memory
+    assert deadline.get() == (7 if written == 3 else 6)
+
+
 def test_a_half_written_deadline_is_none():
     deadline = SharedDeadline(5)
-    deadline._words[0] = 6
+    deadline._words[1 + 2 * deadline._words[0]] = 6
     assert deadline.get() is None
-    deadline._words[1] = 6 ^ MASK
-    assert deadline.get() == 6
+    deadline.set(7)
+    assert deadline.get() == 7
 
 
 @pytest.mark.parametrize(("lease_ns", "early_ns"), [(SECOND, SECOND // 10), (30 * SECOND, EARLY_NS_MAX), (0, 0)])

@@ -43,15 +43,18 @@ class SharedDeadline:
         self.set(deadline_ns)
 
     def set(self, deadline_ns: int) -> None:
-        """Move it."""
+        """Move it. Whoever is stopped in the middle of this leaves the one before to be read, whole."""
+        spare = 1 - self._words[0]
         # The second word proves the first: a number that is half written is never taken for a deadline.
-        self._words[0] = deadline_ns
-        self._words[1] = deadline_ns ^ MASK
+        self._words[1 + 2 * spare] = deadline_ns
+        self._words[2 + 2 * spare] = deadline_ns ^ MASK
+        self._words[0] = spare
 
     def get(self) -> int | None:
-        """Read it; None in the moment in which it is being moved."""
-        deadline_ns = self._words[0]
-        return deadline_ns if self._words[1] == deadline_ns ^ MASK else None
+        """Read it; None in the moment in which it is being moved a second time."""
+        valid = self._words[0]
+        deadline_ns = self._words[1 + 2 * valid]
+        return deadline_ns if self._words[2 + 2 * valid] == deadline_ns ^ MASK else None
 
     def close(self) -> None:
         """Give the memory back."""
