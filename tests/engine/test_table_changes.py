@@ -340,3 +340,15 @@ def test_who_waited_for_a_key_that_others_changed_waits_on_with_the_patience_tha
     assert [type(effect) for effect in out] == [Ended, Granted]
     assert new.sole is scene["b"]
     assert KEY in changed(scene)
+
+
+def test_a_sweep_passes_over_a_key_whose_place_another_has_taken() -> None:
+    scene = Scene(idle_max=60)
+    scene.ask("a")
+    scene.end("a")
+    (key,) = scene.table.resources
+    scene.table.drop(key)
+    scene.ask("b")
+    scene.sleep(100)
+    assert scene.table.sweep(scene.now) == 0
+    assert list(scene.table.resources) == [key]
